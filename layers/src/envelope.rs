@@ -1,0 +1,211 @@
+//! From messages to HTTP envelopes and back.
+//!
+//! This layer is the bridge between the message floor and the envelope floor. A message becomes a POST to the
+//! endpoint, the answer a [`Reply`], and whatever went wrong below an [`Error`].
+//!
+//! It also is where a message enters the connection's state, synchronously and in the order of the calls: a request
+//! that names its version sets the connection's, an `initialize` clears what was negotiated before.
+//!
+//! # Example
+//!
+//! ```
+//! use http::{Request, Response};
+//! use mcp_streamable_http_layers::error::BoxError;
+//! use mcp_streamable_http_layers::{Endpoint, EnvelopeLayer, Events, JsonRpcMessage, Payload, Session};
+//! use serde_json::json;
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A server in this process: it sees the message, not its bytes.
+//! let server = service_fn(|request: Request<Payload>| async move {
+//!     let id = request.body().message().and_then(JsonRpcMessage::id).cloned().ok_or("no request")?;
+//!     Ok::<_, BoxError>(Response::new(Events::from(JsonRpcMessage::response(id, json!({ "pong": true })))))
+//! });
+//! let endpoint = Endpoint::new("http://localhost/mcp".parse()?)?;
+//! let service = ServiceBuilder::new().layer(EnvelopeLayer::new(endpoint, Session::new())).service(server);
+//!
+//! let reply = service.oneshot(JsonRpcMessage::request(1, "ping", ())).await?;
+//! let pong: serde_json::Value = reply.response().await?.result()?;
+//! assert_eq!(pong["pong"], true);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::endpoint::reserved;
+use crate::error::{BoxError, Error, InvalidMessage};
+use crate::headers::{self, MCP_PROTOCOL_VERSION};
+use crate::options::ExtraHeaders;
+use crate::refusable::Refusable;
+use crate::{
+    Endpoint, Era, Events, Expects, JsonRpcMessage, Payload, ProtocolVersion, Reply, RequestId, Session,
+};
+
+/// Applies [`Envelope`]: see the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct EnvelopeLayer {
+    endpoint: Endpoint,
+    session: Session,
+}
+
+impl EnvelopeLayer {
+    /// Sends messages to `endpoint`, and notes in `session` what they change.
+    pub fn new(endpoint: Endpoint, session: Session) -> Self {
+        Self { endpoint, session }
+    }
+}
+
+impl<S> Layer<S> for EnvelopeLayer {
+    type Service = Envelope<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Envelope { inner, endpoint: self.endpoint.clone(), session: self.session.clone() }
+    }
+}
+
+/// Makes a `Service<JsonRpcMessage, Response = Reply>` of an envelope service.
+///
+/// Besides what fails below, a call fails with [`InvalidMessage`], and nothing is sent, if
+/// - the id of a request is a number that is no integer (MCP §Requests),
+/// - the versions that the message names in a header and in `_meta` disagree, or cannot be sent in a header,
+/// - its [`ExtraHeaders`] have one that is the transport's own,
+/// - it is a response in the modern era (MCP 2026-07-28 §Sending Messages, rule 4).
+///
+/// A call whose answer is ready and is an error fails at once; any other error is an item of the reply.
+#[derive(Clone, Debug)]
+pub struct Envelope<S> {
+    inner: S,
+    endpoint: Endpoint,
+    session: Session,
+}
+
+impl<S> Envelope<S> {
+    /// Checks the message, notes what it changes, and puts it into a POST.
+    fn wrap(&self, mut message: JsonRpcMessage) -> Result<Request<Payload>, InvalidMessage> {
+        if let JsonRpcMessage::Request(request) = &message {
+            if let RequestId::Other(id) = request.id() {
+                return Err(InvalidMessage::new(format!("its id {id} is neither a string nor an integer")));
+            }
+        }
+        let mut extensions = std::mem::take(message.extensions_mut());
+        let extra = extensions.remove::<ExtraHeaders>();
+        if let Some(name) =
+            extra.as_ref().and_then(|extra| extra.0.keys().find(|name| headers::is_reserved(name)))
+        {
+            return Err(reserved(name));
+        }
+        let stamp = stamp(&message, extra.as_ref())?;
+
+        if message.is_initialize() {
+            // MCP 2025-11-25 §Session Management: `initialize` starts afresh, without session or version.
+            extensions.insert(self.session.begin());
+        } else if let Some(version) = &stamp {
+            self.session.note_version(version);
+        }
+        if message.as_response().is_some()
+            && stamp.map_or(self.session.era(), |version| version.era()) == Era::Modern
+        {
+            return Err(InvalidMessage::new("the modern era has no responses from client to server"));
+        }
+
+        let initialize = message.is_initialize();
+        let mut request = self.endpoint.post(message);
+        *request.extensions_mut() = extensions;
+        if let Some(ExtraHeaders(extra)) = extra {
+            request.headers_mut().extend(extra);
+            if initialize {
+                request.headers_mut().remove(MCP_PROTOCOL_VERSION);
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// The version that a message names itself, in its `_meta` or in a header of the caller's.
+fn stamp(
+    message: &JsonRpcMessage,
+    extra: Option<&ExtraHeaders>,
+) -> Result<Option<ProtocolVersion>, InvalidMessage> {
+    let bad = |error| InvalidMessage::new(format!("its protocol version cannot be sent: {error}"));
+    let meta = match message {
+        JsonRpcMessage::Request(request) => request.protocol_version().map_err(bad)?.cloned(),
+        _ => None,
+    };
+    let header = extra
+        .and_then(|extra| extra.0.get(MCP_PROTOCOL_VERSION))
+        .map(ProtocolVersion::from_header)
+        .transpose()
+        .map_err(bad)?;
+    match (meta, header) {
+        (Some(meta), Some(header)) if meta != header => Err(InvalidMessage::new(format!(
+            "its `_meta` names the protocol version {meta}, its header {header}"
+        ))),
+        (meta, header) => Ok(header.or(meta)),
+    }
+}
+
+impl<S> Service<JsonRpcMessage> for Envelope<S>
+where
+    S: Service<Request<Payload>, Response = Response<Events>>,
+    S::Error: Into<BoxError>,
+{
+    type Response = Reply;
+    type Error = Error;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx).map_err(|error| Error::from(error.into()))
+    }
+
+    fn call(&mut self, message: JsonRpcMessage) -> Self::Future {
+        match self.wrap(message) {
+            Ok(request) => ResponseFuture {
+                expects: Some(Expects::of(&request)),
+                inner: Refusable::Called { future: self.inner.call(request) },
+            },
+            Err(error) => ResponseFuture { expects: None, inner: Refusable::refused(error) },
+        }
+    }
+}
+
+pin_project! {
+    /// The response future of [`Envelope`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        inner: Refusable<F>,
+        expects: Option<Expects>,
+    }
+}
+
+impl<F, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<Response<Events>, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<Reply, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let (head, mut events) = ready!(this.inner.poll(cx)).map_err(Error::from)?.into_parts();
+        if let Some([Err(_), ..]) = events.ready() {
+            // Of an error that is there already, middleware above should learn now, not when the reply is read.
+            if let Poll::Ready(Some(Err(error))) = futures_core::Stream::poll_next(Pin::new(&mut events), cx)
+            {
+                return Poll::Ready(Err(Error::from(error)));
+            }
+        }
+        let expects = this.expects.take().unwrap_or(Expects::Acceptance);
+        Poll::Ready(Ok(Reply::new(expects, events).with_head(head)))
+    }
+}

@@ -1,0 +1,145 @@
+//! Failures on this side of the wire, or of the wire itself.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::BoxError;
+
+/// Not one byte of the request was written, so it may safely be sent again.
+///
+/// An HTTP client says so by failing with this error. One that cannot tell leaves it out, and its failures count as
+/// "may have run".
+#[derive(Debug)]
+pub struct NotSent(
+    /// What kept the request from being sent.
+    pub BoxError,
+);
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server could not be reached: {}", root(&*self.0))
+    }
+}
+
+impl std::error::Error for NotSent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The connection broke while the answer was being read.
+#[derive(Debug)]
+pub struct BrokenStream(
+    /// What the HTTP client reports.
+    pub BoxError,
+);
+
+impl fmt::Display for BrokenStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the connection broke before the answer was complete: {}", root(&*self.0))
+    }
+}
+
+impl std::error::Error for BrokenStream {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The end of the chain says what happened; what wraps it, at which layer.
+fn root<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
+
+/// The server ended its stream without the response.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedStream;
+
+impl fmt::Display for EndedStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server ended its answer without a response to the request")
+    }
+}
+
+impl std::error::Error for EndedStream {}
+
+/// The caller's message or option cannot be sent as it is. Nothing was sent.
+#[derive(Debug)]
+pub struct InvalidMessage(Cow<'static, str>);
+
+impl InvalidMessage {
+    /// `reason` is a sentence without its full stop, and holds no secret.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for InvalidMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the message was not sent: {}", self.0)
+    }
+}
+
+impl std::error::Error for InvalidMessage {}
+
+/// A time bound of this crate's passed.
+#[derive(Debug)]
+pub struct TimedOut {
+    what: &'static str,
+    after: Duration,
+}
+
+impl TimedOut {
+    /// `what` did not happen within `after`.
+    pub fn new(what: &'static str, after: Duration) -> Self {
+        Self { what, after }
+    }
+
+    /// The bound that passed.
+    pub fn after(&self) -> Duration {
+        self.after
+    }
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} took longer than {:?}", self.what, self.after)
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
+/// There is no stream to listen to: no session, a modern server, or one that does not offer it.
+#[derive(Debug)]
+pub struct NotOffered {
+    status: Option<StatusCode>,
+}
+
+impl NotOffered {
+    /// `status` is the answer to the GET; `None`: none was sent.
+    pub fn new(status: Option<StatusCode>) -> Self {
+        Self { status }
+    }
+
+    /// The answer to the GET; `None`: none was sent, for want of a legacy session.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.status
+    }
+}
+
+impl fmt::Display for NotOffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "the server offers no stream to listen to (it answered {status})"),
+            None => f.write_str("there is no session whose messages could be listened to"),
+        }
+    }
+}
+
+impl std::error::Error for NotOffered {}

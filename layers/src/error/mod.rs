@@ -1,0 +1,131 @@
+//! Errors: one opaque [`Error`] at the top, small structs inside the stack.
+//!
+//! Layers of the envelope floor and below pass [`BoxError`]s: the structs in this module, or whatever the HTTP client
+//! reports. [`EnvelopeLayer`](crate::EnvelopeLayer) turns them into [`Error`], whose `is_*` methods look through the
+//! chain of [`source`](std::error::Error::source)s, so that layers of the user's own may wrap them.
+//!
+//! A JSON-RPC error that the server answers with is a message, not an [`Error`].
+
+mod answer;
+mod json_rpc;
+mod local;
+mod preview;
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+
+pub use self::answer::{
+    ContentProblem, SessionExpired, TooLarge, Undecodable, UnexpectedContent, UnexpectedStatus,
+};
+pub use self::local::{BrokenStream, EndedStream, InvalidMessage, NotOffered, NotSent, TimedOut};
+pub use self::preview::Preview;
+pub(crate) use self::preview::{Redacted, redacted_location};
+
+/// What layers below the message floor fail with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call failed.
+///
+/// It reads like a sentence, and names neither session ids, tokens, header values nor the query of a URL.
+pub struct Error(BoxError);
+
+impl Error {
+    /// Wraps any error. One that is an `Error` already is taken as it is.
+    pub fn new(source: impl Into<BoxError>) -> Self {
+        Self::from(source.into())
+    }
+
+    /// The first of the errors in the chain that is an `E`.
+    pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*self.0);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = match error.downcast_ref::<Self>() {
+                Some(wrapped) => Some(&*wrapped.0),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    /// The session is over (HTTP 404 to its id): send `initialize` again.
+    pub fn is_session_expired(&self) -> bool {
+        self.find::<SessionExpired>().is_some()
+    }
+
+    /// Time ran out: a bound of this crate's, tower's `Timeout`, or the operating system's.
+    pub fn is_timeout(&self) -> bool {
+        self.find::<TimedOut>().is_some()
+            || self.find::<tower::timeout::error::Elapsed>().is_some()
+            || self.find::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
+    }
+
+    /// No connection could be made, so nothing was sent.
+    pub fn is_connect(&self) -> bool {
+        self.find::<NotSent>().is_some()
+    }
+
+    /// Whether the server may have acted on the message. `false`: it was never sent, or the status says that the
+    /// server refused it, so sending it again does nothing twice.
+    pub fn may_have_run(&self) -> bool {
+        if self.find::<NotSent>().is_some() || self.find::<InvalidMessage>().is_some() {
+            return false;
+        }
+        match self.status() {
+            Some(status) => !(status.is_client_error() || status.is_redirection()),
+            None => true,
+        }
+    }
+
+    /// The status of the HTTP answer that this error is about, if there was one.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.find::<UnexpectedStatus>()
+            .map(UnexpectedStatus::status)
+            .or_else(|| self.find::<UnexpectedContent>().map(UnexpectedContent::status))
+            .or_else(|| self.find::<Undecodable>().and_then(Undecodable::status))
+            .or_else(|| self.find::<SessionExpired>().and_then(SessionExpired::status))
+            .or_else(|| self.find::<NotOffered>().and_then(NotOffered::status))
+    }
+
+    /// How long the server asked to wait: `Retry-After` (RFC 9110 §10.2.3), an HTTP-date counted from its arrival.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.find::<UnexpectedStatus>().and_then(UnexpectedStatus::retry_after)
+    }
+
+    /// Every `WWW-Authenticate` of the answer (RFC 9110 §11.6.1), in order; empty without one.
+    pub fn challenges(&self) -> &[HeaderValue] {
+        self.find::<UnexpectedStatus>().map_or(&[], UnexpectedStatus::challenges)
+    }
+}
+
+impl From<BoxError> for Error {
+    fn from(source: BoxError) -> Self {
+        match source.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(source) => Self(source),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Error").field(&self.0).finish()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The wrapped error speaks for this one, so its source is this one's.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}

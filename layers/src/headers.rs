@@ -1,0 +1,32 @@
+//! The names of the headers that the transport sends and reads.
+
+use http::HeaderName;
+use http::header;
+
+/// `Mcp-Session-Id` (MCP 2025-11-25 §Session Management).
+pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// `MCP-Protocol-Version` (MCP 2025-06-18 and later).
+pub const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// `Mcp-Method` (MCP 2026-07-28 §Standard Request Headers).
+pub const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// `Mcp-Name` (MCP 2026-07-28 §Standard Request Headers).
+pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// `Last-Event-ID` (WHATWG HTML §9.2.4).
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Whether a caller may not set the header: the transport's state depends on it, or it belongs to one connection or
+/// to the framing of the message (RFC 9110 §7.6.1, RFC 9112 §6).
+pub(crate) fn is_reserved(name: &HeaderName) -> bool {
+    *name == MCP_SESSION_ID
+        || *name == LAST_EVENT_ID
+        || [
+            header::CONNECTION,
+            header::CONTENT_LENGTH,
+            header::TE,
+            header::TRAILER,
+            header::TRANSFER_ENCODING,
+            header::UPGRADE,
+        ]
+        .contains(name)
+        || ["keep-alive", "proxy-connection"].contains(&name.as_str())
+}

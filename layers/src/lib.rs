@@ -1,0 +1,93 @@
+//! Tower layers for the *Streamable HTTP* transport of the Model Context Protocol (MCP), for clients.
+//!
+//! MCP clients reach remote servers by POSTing JSON-RPC messages to one URL, and are answered with JSON or with a
+//! stream of Server-Sent Events. This crate is that transport in pieces, each a [`tower_layer::Layer`]. It has no HTTP
+//! client: put the layers over any `Service<http::Request<Full<Bytes>>>`. The crate
+//! [`mcp-streamable-http`](https://docs.rs/mcp-streamable-http) has them put together, with a client below.
+//!
+//! # The floors
+//!
+//! A layer's `where` clause tells on which floor it lives.
+//!
+//! | floor | a service of | layers |
+//! |---|---|---|
+//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts |
+//! | | | [`EnvelopeLayer`], the bridge |
+//! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
+//! | | | [`SseLayer`], the bridge |
+//! | wire | `http::Request<Full<Bytes>>` → `http::Response<impl Body>` | your own: authorization, tracing, all of tower-http |
+//!
+//! # Example
+//!
+//! The whole stack by hand, over a client that has no network:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use mcp_streamable_http_layers::error::BoxError;
+//! use mcp_streamable_http_layers::sse::Limits;
+//! use mcp_streamable_http_layers::{
+//!     Endpoint, EnvelopeLayer, JsonRpcMessage, MirrorHeadersLayer, Session, SetSessionIdLayer, SseLayer,
+//!     StampVersionLayer,
+//! };
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let http = service_fn(|_: Request<Full<Bytes>>| async move {
+//!     let stream = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[]}}\n\n";
+//!     Ok::<_, BoxError>(Response::builder().header("content-type", "text/event-stream").body(Full::from(stream))?)
+//! });
+//! let session = Session::new();
+//! let service = ServiceBuilder::new()
+//!     .layer(EnvelopeLayer::new(Endpoint::new("http://localhost/mcp".parse()?)?, session.clone()))
+//!     .layer(SetSessionIdLayer::new(session.clone()))
+//!     .layer(StampVersionLayer::new(session))
+//!     .layer(MirrorHeadersLayer::new())
+//!     .layer(SseLayer::new(Limits::default()))
+//!     .service(http);
+//!
+//! let reply = service.oneshot(JsonRpcMessage::request(1, "tools/list", ())).await?;
+//! let list: serde_json::Value = reply.response().await?.result()?;
+//! assert_eq!(list["tools"].as_array().map(Vec::len), Some(0));
+//! # Ok(())
+//! # }
+//! ```
+
+mod correlate;
+mod endpoint;
+pub mod envelope;
+pub mod error;
+mod event;
+pub mod headers;
+pub mod message;
+pub mod mirror_headers;
+pub mod options;
+mod payload;
+pub mod protocol_version;
+mod raw_json;
+mod refusable;
+mod reply;
+mod session;
+pub mod session_id;
+pub mod sse;
+mod version;
+
+pub use self::endpoint::Endpoint;
+pub use self::envelope::{Envelope, EnvelopeLayer};
+pub use self::error::Error;
+pub use self::event::{Event, Events};
+pub use self::message::{
+    JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Params, RequestId,
+    ResultError,
+};
+pub use self::mirror_headers::{MirrorHeaders, MirrorHeadersLayer};
+pub use self::payload::{Expects, Payload};
+pub use self::protocol_version::{StampVersion, StampVersionLayer};
+pub use self::raw_json::RawJson;
+pub use self::reply::Reply;
+pub use self::session::Session;
+pub use self::session_id::{SetSessionId, SetSessionIdLayer};
+pub use self::sse::{Sse, SseLayer};
+pub use self::version::{Era, InvalidProtocolVersion, ProtocolVersion};

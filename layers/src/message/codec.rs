@@ -1,0 +1,145 @@
+//! Between messages and the JSON that they travel as.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use http::Extensions;
+use serde_json::value::RawValue;
+
+use super::{JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId};
+use crate::RawJson;
+use crate::error::Undecodable;
+use crate::raw_json::{members, string, write_string};
+
+/// What a JSON text from a server holds.
+#[derive(Debug)]
+pub(crate) enum Decoded {
+    Message(JsonRpcMessage),
+    /// A batch of revision 2025-03-26, in order.
+    Batch(Vec<JsonRpcMessage>),
+    /// An object with none of `id`, `method`, `result` and `error`: nothing that anybody waits for.
+    Nothing,
+}
+
+impl Decoded {
+    /// Reads the JSON text of an SSE event or of a body.
+    pub(crate) fn read(text: Bytes) -> Result<Self, Undecodable> {
+        // WHATWG HTML §9.2.6 decodes a stream with replacement characters; a JSON-RPC message so changed would be
+        // delivered as if the server had sent it, so it is an error here.
+        let text = match ByteString::try_from(text.clone()) {
+            Ok(text) => text,
+            Err(error) => return Err(Undecodable::new("it is not UTF-8", &text).because(error)),
+        };
+        if text.trim_ascii_start().starts_with('[') { batch(&text) } else { message(&text, &text) }
+    }
+}
+
+pub(super) fn decode_one(text: Bytes) -> Result<JsonRpcMessage, Undecodable> {
+    match Decoded::read(text.clone())? {
+        Decoded::Message(message) => Ok(message),
+        Decoded::Batch(_) => Err(Undecodable::new("it is a batch, not one message", &text)),
+        Decoded::Nothing => Err(Undecodable::new("it is no JSON-RPC message", &text)),
+    }
+}
+
+fn batch(text: &ByteString) -> Result<Decoded, Undecodable> {
+    let elements: Vec<&RawValue> = serde_json::from_str(text)
+        .map_err(|error| Undecodable::new("it is not valid JSON", text.as_bytes()).because(error))?;
+    let mut messages = Vec::with_capacity(elements.len());
+    for element in elements {
+        match message(text, element.get())? {
+            Decoded::Message(message) => messages.push(message),
+            Decoded::Batch(_) | Decoded::Nothing => {}
+        }
+    }
+    Ok(Decoded::Batch(messages))
+}
+
+/// Reads the message that `json`, a part of `text`, is.
+fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
+    let wrong = |reason| Undecodable::new(reason, json.as_bytes());
+    let (mut version, mut id, mut method, mut params, mut result, mut error) = Default::default();
+    members(json, |member, value| {
+        let slot = match member {
+            "jsonrpc" => &mut version,
+            "id" => &mut id,
+            "method" => &mut method,
+            "params" => &mut params,
+            "result" => &mut result,
+            "error" => &mut error,
+            _ => return,
+        };
+        *slot = Some(value);
+    })
+    .map_err(|error| wrong("it is not a valid JSON object").because(error))?;
+
+    if id.is_none() && method.is_none() && result.is_none() && error.is_none() {
+        return Ok(Decoded::Nothing);
+    }
+    if version.is_none_or(|version: &RawValue| version.get() != r#""2.0""#) {
+        return Err(wrong("its member \"jsonrpc\" is not \"2.0\""));
+    }
+    let read_id =
+        |raw| RequestId::read(text, raw).ok_or_else(|| wrong("its id is neither string nor number"));
+    let extensions = Extensions::new();
+    Ok(Decoded::Message(if let Some(method) = method {
+        let method = string(text, method).ok_or_else(|| wrong("its method is no string"))?;
+        let params = params.map(|raw| RawJson::slice(text, raw));
+        match id {
+            Some(id) => JsonRpcMessage::Request(JsonRpcRequest {
+                id: read_id(id)?,
+                method,
+                params,
+                facts: OnceLock::new(),
+                extensions,
+            }),
+            None => JsonRpcMessage::Notification(JsonRpcNotification { method, params, extensions }),
+        }
+    } else {
+        // Some servers write both members and set the unused one to null.
+        let outcome = match (result, error.filter(|error| error.get() != "null")) {
+            (_, Some(error)) => Err(JsonRpcError::read(text, error)
+                .ok_or_else(|| wrong("its error is no object with a code and a message"))?),
+            (Some(result), None) => Ok(RawJson::slice(text, result)),
+            (None, None) => return Err(wrong("it has neither a method nor a result nor an error")),
+        };
+        let id = id.filter(|id| id.get() != "null").map(read_id).transpose()?;
+        JsonRpcMessage::Response(JsonRpcResponse::new(id, outcome))
+    }))
+}
+
+pub(super) fn encode(message: &JsonRpcMessage) -> Bytes {
+    /// Enough for the member names, an id and a method's name.
+    const ENVELOPE: usize = 128;
+    let payload = match message {
+        JsonRpcMessage::Response(response) => Some(match response.outcome() {
+            Ok(result) => ("result", result),
+            Err(error) => ("error", error.as_raw()),
+        }),
+        _ => message.params().map(|params| ("params", params)),
+    };
+    let mut out = Vec::with_capacity(ENVELOPE + payload.map_or(0, |(_, raw)| raw.as_str().len()));
+    out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+    match (message.id(), message) {
+        (Some(id), _) => {
+            out.extend_from_slice(br#","id":"#);
+            id.write(&mut out);
+        }
+        // JSON-RPC 2.0 §5: a response always has the member.
+        (None, JsonRpcMessage::Response(_)) => out.extend_from_slice(br#","id":null"#),
+        (None, _) => {}
+    }
+    if let Some(method) = message.method() {
+        out.extend_from_slice(br#","method":"#);
+        write_string(&mut out, method);
+    }
+    if let Some((member, raw)) = payload {
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(member.as_bytes());
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(raw.as_str().as_bytes());
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}

@@ -1,0 +1,59 @@
+//! What can be asked for, or is told, with a single message.
+//!
+//! Options travel in a message's [`extensions`](crate::JsonRpcMessage::extensions), never on the wire. To a message
+//! that is sent, the caller adds them with [`JsonRpcMessage::with`](crate::JsonRpcMessage::with);
+//! [`EnvelopeLayer`](crate::EnvelopeLayer) moves them into the HTTP request's extensions, where the layers below, the
+//! user's own included, find them. On a message that is received, the transport leaves notes for the caller.
+//!
+//! | option | on | what it does |
+//! |---|---|---|
+//! | [`ExtraHeaders`] | sent messages | adds HTTP headers to this message's POST |
+//! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
+//!
+//! ```
+//! use http::header::{HeaderMap, HeaderValue};
+//! use mcp_streamable_http_layers::JsonRpcMessage;
+//! use mcp_streamable_http_layers::options::ExtraHeaders;
+//!
+//! let mut headers = HeaderMap::new();
+//! headers.insert("x-tenant", HeaderValue::from_static("blue"));
+//! let ping = JsonRpcMessage::request(1, "ping", ()).with(ExtraHeaders(headers));
+//! assert!(ping.extensions().get::<ExtraHeaders>().is_some());
+//! ```
+
+use std::fmt;
+
+use http::HeaderMap;
+
+use crate::RequestId;
+
+/// HTTP headers for one message's POST.
+///
+/// - `mcp-protocol-version` is a stamp: it sets the version and era of this message and of later ones that name none.
+///   It must agree with the message's own `_meta`, and is dropped from an `initialize`.
+/// - `mcp-method`, `mcp-name` and `mcp-param-*` replace what the transport would send.
+/// - `accept` and `content-type` are overwritten.
+/// - `mcp-session-id`, `last-event-id`, and headers of the connection or of message framing are refused: sending the
+///   message fails with [`InvalidMessage`](crate::error::InvalidMessage).
+#[derive(Clone, Default)]
+pub struct ExtraHeaders(
+    /// The headers.
+    pub HeaderMap,
+);
+
+/// The names, not the values.
+impl fmt::Debug for ExtraHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The id that a response had on the wire where it was not its request's: `None` for `null` or none at all.
+///
+/// Servers answer with the id as a string, with `null`, or with one of their own making. Such a response is delivered
+/// under the request's id, and this note tells of the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireId(
+    /// The id.
+    pub Option<RequestId>,
+);

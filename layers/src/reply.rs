@@ -1,0 +1,195 @@
+//! The stream of messages that a call returns.
+
+use std::any::Any;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytestring::ByteString;
+use futures_core::Stream;
+use http::response::Parts;
+
+use crate::error::{EndedStream, Error, InvalidMessage};
+use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
+
+/// The messages that the server answers one message with, as they arrive: a [`Stream`] of
+/// `Result<JsonRpcMessage, Error>`.
+///
+/// - To a *request*: notifications and requests of the server's, if it sends any, then exactly one last item: the
+///   response, or one `Err`. It never just ends.
+/// - To a *notification* or *response*: nothing, or one `Err`.
+/// - To a listening GET: messages, and `Err` items for those that could not be read, until the server ends it.
+///
+/// Dropping a reply before its response gives the request up. The order of messages is that of the wire.
+///
+/// ```
+/// use mcp_streamable_http_layers::{Events, Expects, JsonRpcMessage, Reply};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // What a service of your own would return to the request with the id 1.
+/// let reply = Reply::new(Expects::Response(1.into()), Events::from(JsonRpcMessage::response(1, json!({ "sum": 5 }))));
+///
+/// let result: serde_json::Value = reply.response().await?.result()?;
+/// assert_eq!(result["sum"], 5);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a reply before its response cancels the request"]
+pub struct Reply {
+    /// Before `guard`: fields drop in this order, and whoever holds the guard wants to see the stream closed.
+    events: Events,
+    guard: Option<Box<dyn Any + Send>>,
+    expects: Expects,
+    ended: bool,
+    map: Option<Map>,
+    last_event_id: Option<ByteString>,
+    head: Option<Box<Parts>>,
+}
+
+type Item = Result<JsonRpcMessage, Error>;
+type Map = Box<dyn FnMut(Item) -> Item + Send>;
+
+/// So many events without a message may pass before other tasks get their turn: a server can send a hundred thousand
+/// priming events in one chunk.
+const UNSEEN_EVENTS: usize = 64;
+
+impl Reply {
+    /// The reply that `events` make to a message whose answer is what `expects` says.
+    pub fn new(expects: Expects, events: Events) -> Self {
+        Self { events, guard: None, expects, ended: false, map: None, last_event_id: None, head: None }
+    }
+
+    /// Notes the head of the HTTP answer.
+    pub fn with_head(mut self, head: Parts) -> Self {
+        self.head = Some(Box::new(head));
+        self
+    }
+
+    /// Shows every item to `f`, the last one included, and passes on what it returns. Allocates once.
+    ///
+    /// This is how a layer sees the end of a call. Whether an item ends the reply is decided before `f` sees it, so
+    /// turning a response into something else does not prolong the reply. A reply that is dropped early drops `f`.
+    pub fn map<F>(mut self, mut f: F) -> Self
+    where
+        F: FnMut(Result<JsonRpcMessage, Error>) -> Result<JsonRpcMessage, Error> + Send + 'static,
+    {
+        self.map = Some(match self.map.take() {
+            Some(mut first) => Box::new(move |item| f(first(item))),
+            None => Box::new(f),
+        });
+        self
+    }
+
+    /// Keeps `guard` until the reply has ended or is dropped, whichever is first; then drops it, after the stream of
+    /// the answer. Guards added later are dropped later. Allocates once.
+    pub fn guarded(mut self, guard: impl Any + Send) -> Self {
+        self.guard = Some(match self.guard.take() {
+            Some(first) => Box::new((first, guard)),
+            None => Box::new(guard),
+        });
+        self
+    }
+
+    /// The head of the HTTP answer: its status and headers. `None` if no HTTP answer stands behind it (yet).
+    pub fn head(&self) -> Option<&Parts> {
+        self.head.as_deref()
+    }
+
+    /// The id of the last event that had one: what `Last-Event-ID` would name. `None`: no event had an id, or the
+    /// server took it back. Legacy era only.
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref()
+    }
+
+    /// Waits for the response to a request, and drops what comes before it.
+    ///
+    /// # Errors
+    /// The one `Err` that the reply ends with; or the reply is none to a request, so no response will come.
+    pub async fn response(mut self) -> Result<JsonRpcResponse, Error> {
+        loop {
+            match std::future::poll_fn(|cx| Pin::new(&mut self).poll_next(cx)).await {
+                Some(Ok(JsonRpcMessage::Response(response))) => return Ok(response),
+                Some(Ok(passed)) => tracing::debug!(method = passed.method(), "message before the response"),
+                Some(Err(error)) => return Err(error),
+                None => return Err(self.no_response()),
+            }
+        }
+    }
+
+    fn no_response(&self) -> Error {
+        match self.expects {
+            Expects::Response(_) => Error::new(EndedStream),
+            Expects::Acceptance | Expects::Messages => {
+                Error::new(InvalidMessage::new("only a request has a response"))
+            }
+        }
+    }
+
+    /// What `event` means to the caller: `None` if it carries no message.
+    fn next_item(&mut self, event: Option<Result<Event, crate::error::BoxError>>) -> Option<Option<Item>> {
+        let item = match event {
+            Some(Ok(event)) => {
+                if let Some(id) = event.id {
+                    // A copy: the event's own is a slice that keeps a whole buffer of the client's alive.
+                    self.last_event_id = (!id.is_empty()).then(|| ByteString::from(&*id));
+                }
+                Ok(event.message?)
+            }
+            Some(Err(error)) => Err(Error::from(error)),
+            None if matches!(self.expects, Expects::Response(_)) => Err(Error::new(EndedStream)),
+            None => {
+                self.end();
+                return Some(None);
+            }
+        };
+        let last = match (&self.expects, &item) {
+            (Expects::Messages, _) => false,
+            (_, Ok(message)) => message.as_response().is_some(),
+            (_, Err(_)) => true,
+        };
+        if last {
+            self.end();
+        }
+        Some(Some(match &mut self.map {
+            Some(map) => map(item),
+            None => item,
+        }))
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.events = Events::EMPTY;
+        self.guard = None;
+    }
+}
+
+impl Stream for Reply {
+    type Item = Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let this = self.get_mut();
+        for _ in 0..UNSEEN_EVENTS {
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            let event = std::task::ready!(Pin::new(&mut this.events).poll_next(cx));
+            if let Some(item) = this.next_item(event) {
+                return Poll::Ready(item);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("expects", &self.expects)
+            .field("status", &self.head.as_ref().map(|head| head.status))
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}

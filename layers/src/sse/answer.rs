@@ -1,0 +1,245 @@
+//! What an answer means, by its status and content type.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
+use http::response::Parts;
+use http::{Request, StatusCode};
+use tokio::runtime::Handle;
+
+use super::Limits;
+use super::collect::{Collect, Collected, End};
+use crate::correlate::{correlate, correlate_batch};
+use crate::error::{
+    BoxError, BrokenStream, ContentProblem, Preview, TooLarge, UnexpectedContent, UnexpectedStatus,
+};
+use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
+use crate::message::Decoded;
+use crate::{
+    Era, Event, Events, Expects, JsonRpcMessage, JsonRpcResponse, Payload, ProtocolVersion, RequestId,
+};
+
+/// What must be known of a request to read its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    pub(super) expects: Expects,
+    pub(super) era: Era,
+    pub(super) limits: Limits,
+    /// The runtime that was current when the call was made.
+    pub(super) runtime: Option<Handle>,
+    session: Option<HeaderValue>,
+}
+
+/// How the body of an answer is to be read.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// To its end, for the connection's sake.
+    Drain,
+    /// As an event stream.
+    Events,
+    /// Whole.
+    Whole(Whole),
+    /// Not at all: the head alone says that nothing is offered.
+    NotOffered,
+}
+
+/// What a body is read whole for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// For the messages in it.
+    Json,
+    /// For the error that goes with the status, as far as it comes.
+    Status,
+    /// To be shown, as far as it comes.
+    Content,
+}
+
+impl Exchange {
+    pub(super) fn of(request: &Request<Payload>, limits: Limits) -> Self {
+        let version = request.headers().get(MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
+        Self {
+            expects: Expects::of(request),
+            era: version.and_then(Result::ok).map_or(Era::Legacy, |version| version.era()),
+            limits,
+            runtime: Handle::try_current().ok(),
+            session: request.headers().get(MCP_SESSION_ID).cloned(),
+        }
+    }
+
+    /// Decides by the head of an answer what to do with its body.
+    pub(super) fn reading(&self, head: &Parts) -> Reading {
+        let status = head.status;
+        match (&self.expects, status.is_success()) {
+            // MCP 2025-11-25 §Sending Messages to the Server, rule 4 asks for 202. Servers send 200 and 204 too, with
+            // all kinds of bodies, and mean the same.
+            (Expects::Acceptance, true) => Reading::Drain,
+            (Expects::Acceptance, false) => Reading::Whole(Whole::Status),
+            (Expects::Messages, true) if has_type(head, "text/event-stream") => Reading::Events,
+            (Expects::Messages, _) if is_not_offered(head) => Reading::NotOffered,
+            (Expects::Messages, _) => Reading::Whole(Whole::Status),
+            // "Accepted", "No Content", "Reset Content": none of them brings a response.
+            (Expects::Response(_), true) if [202, 204, 205].contains(&status.as_u16()) => {
+                Reading::Whole(Whole::Status)
+            }
+            (Expects::Response(_), true) if has_type(head, "application/json") => Reading::Whole(Whole::Json),
+            (Expects::Response(_), true) if has_type(head, "text/event-stream") => Reading::Events,
+            (Expects::Response(_), true) => Reading::Whole(Whole::Content),
+            (Expects::Response(_), false) => Reading::Whole(Whole::Status),
+        }
+    }
+
+    /// Reads `body` within the limits for what it is read for.
+    pub(super) fn collect<B>(&self, body: B, whole: Whole) -> Collect<B> {
+        match (whole, &self.runtime) {
+            (Whole::Json, _) => Collect::new(body, self.limits.max_json_bytes, None),
+            (_, None) => Collect::new(body, self.limits.max_error_bytes, None),
+            (_, Some(runtime)) => {
+                // The timer needs the runtime of the call; the answer may be polled elsewhere.
+                let _entered = runtime.enter();
+                let timeout = Box::pin(tokio::time::sleep(self.limits.error_body_timeout));
+                Collect::new(body, self.limits.max_error_bytes, Some(timeout))
+            }
+        }
+    }
+
+    /// The events of a body that was read whole.
+    pub(super) fn events(&self, head: &Parts, body: Collected, whole: Whole) -> Events {
+        match whole {
+            Whole::Json => self.json(head, body),
+            Whole::Status => self.status(head, &body),
+            Whole::Content => self.content(head, &body),
+        }
+    }
+
+    /// The events of a body that was read as JSON.
+    fn json(&self, head: &Parts, body: Collected) -> Events {
+        let Expects::Response(id) = &self.expects else { return Events::EMPTY };
+        match body.end {
+            End::Complete | End::TimedOut => {}
+            End::Broken(error) => return Events::error(BrokenStream(error)),
+            End::OverLimit => {
+                let limit = self.limits.max_json_bytes;
+                return Events::error(TooLarge { what: "a JSON body", limit, knob: "max_json_bytes" });
+            }
+        }
+        // RFC 8259 §8.1: a byte order mark is not allowed, and may be ignored.
+        let text = body
+            .bytes
+            .strip_prefix(b"\xef\xbb\xbf")
+            .map_or(body.bytes.clone(), |rest| body.bytes.slice_ref(rest));
+        if text.trim_ascii().is_empty() {
+            return self.unexpected_content(head, ContentProblem::Empty, &text);
+        }
+        match Decoded::read(text.clone()) {
+            Ok(Decoded::Message(JsonRpcMessage::Response(mut response))) => {
+                correlate(&mut response, id);
+                Events::from(JsonRpcMessage::Response(response))
+            }
+            Ok(Decoded::Batch(messages)) => self.batch(head, messages, id, &text),
+            Ok(Decoded::Message(_) | Decoded::Nothing) => {
+                self.unexpected_content(head, ContentProblem::NoResponse, &text)
+            }
+            Err(error) => Events::error(error.with_status(head.status)),
+        }
+    }
+
+    fn batch(&self, head: &Parts, mut messages: Vec<JsonRpcMessage>, id: &RequestId, text: &Bytes) -> Events {
+        let answered = correlate_batch(&mut messages, id);
+        let mut items: Vec<Result<Event, BoxError>> = messages
+            .into_iter()
+            .filter(|message| self.admits(message))
+            .map(|message| Ok(message.into()))
+            .collect();
+        if !answered {
+            let preview = self.preview(text);
+            items.push(Err(UnexpectedContent::new(head.status, ContentProblem::NoResponse, preview).into()));
+        }
+        Events::all(items)
+    }
+
+    /// The events of an answer whose status is no success, or promises no response.
+    fn status(&self, head: &Parts, body: &Collected) -> Events {
+        let error = json_rpc_error(head, &body.bytes);
+        // RFC 9110 §11.6.1: a challenge is for whoever holds the credentials, whatever the body says.
+        let is_answer = !head.status.is_success() && !is_challenge(head);
+        match (error, &self.expects) {
+            (Some(mut response), Expects::Response(id)) if is_answer => {
+                correlate(&mut response, id);
+                Events::from(JsonRpcMessage::Response(response))
+            }
+            (error, _) => {
+                let preview = self.preview(&body.bytes);
+                let status =
+                    UnexpectedStatus::new(head.status, &head.headers, self.session.is_some(), preview);
+                Events::error(status.with_json_rpc(error.and_then(|response| response.into_outcome().err())))
+            }
+        }
+    }
+
+    /// The error of a successful answer of a type that nobody asked for.
+    fn content(&self, head: &Parts, body: &Collected) -> Events {
+        const SHOWN: usize = 80;
+        let content_type = head.headers.get(CONTENT_TYPE);
+        let problem = match content_type.map(|value| String::from_utf8_lossy(value.as_bytes())) {
+            None if body.bytes.is_empty() => ContentProblem::Empty,
+            found => ContentProblem::ContentType(found.map(|found| found.chars().take(SHOWN).collect())),
+        };
+        self.unexpected_content(head, problem, &body.bytes)
+    }
+
+    /// MCP 2026-07-28 §Receiving Messages: no requests from the server. Nothing could answer them either.
+    pub(super) fn admits(&self, message: &JsonRpcMessage) -> bool {
+        let admitted = self.era == Era::Legacy || message.as_request().is_none();
+        if !admitted {
+            tracing::warn!(method = message.method(), "dropped a request from a server of the modern era");
+        }
+        admitted
+    }
+
+    fn unexpected_content(&self, head: &Parts, problem: ContentProblem, text: &[u8]) -> Events {
+        Events::error(UnexpectedContent::new(head.status, problem, self.preview(text)))
+    }
+
+    fn preview(&self, text: &[u8]) -> Preview {
+        Preview::without(text, self.session.as_ref().and_then(|id| id.to_str().ok()))
+    }
+}
+
+/// Compares the type without its parameters, and without regard to case (RFC 9110 §8.3.1).
+fn has_type(head: &Parts, essence: &str) -> bool {
+    let value = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(essence))
+}
+
+/// MCP 2025-11-25 §Listening for Messages from the Server, rule 3 asks for 405; servers without the stream answer
+/// with any 4xx, or with a page.
+fn is_not_offered(head: &Parts) -> bool {
+    const PASSING: [StatusCode; 3] =
+        [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
+    head.status.is_success()
+        || head.status.is_client_error() && !PASSING.contains(&head.status) && !is_challenge(head)
+}
+
+fn is_challenge(head: &Parts) -> bool {
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&head.status)
+        && head.headers.contains_key(WWW_AUTHENTICATE)
+}
+
+/// The body, if it is a JSON-RPC error: some servers send one without a content type.
+fn json_rpc_error(head: &Parts, body: &Bytes) -> Option<JsonRpcResponse> {
+    if !has_type(head, "application/json") && head.headers.contains_key(CONTENT_TYPE) {
+        return None;
+    }
+    match JsonRpcMessage::decode(body.clone()) {
+        Ok(JsonRpcMessage::Response(response)) if response.outcome().is_err() => Some(response),
+        _ => None,
+    }
+}
+
+/// Keeps secrets of the answer's head out of every `Debug` output.
+pub(super) fn mark_sensitive(headers: &mut HeaderMap) {
+    for name in [MCP_SESSION_ID, SET_COOKIE, WWW_AUTHENTICATE] {
+        if let Entry::Occupied(mut entry) = headers.entry(name) {
+            entry.iter_mut().for_each(|value| value.set_sensitive(true));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Reading on after the answer is out.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Buf;
+use http_body::Body;
+use tokio::runtime::Handle;
+
+use super::Limits;
+use super::collect::FRAMES_PER_POLL;
+
+/// Reads `body` to its end, so that its HTTP/1 connection returns to the pool: dropping an unfinished body closes it.
+///
+/// What is there already is read at once. For the rest a task waits, a short time only, since a server may keep the
+/// stream of an answered request open for ever.
+pub(super) fn drain<B>(mut body: Pin<Box<B>>, limits: Limits, runtime: Option<&Handle>, cx: &mut Context<'_>)
+where
+    B: Body + Send + 'static,
+{
+    let mut room = limits.max_error_bytes;
+    if body.is_end_stream() || limits.drain_timeout.is_zero() || read_on(&mut body, &mut room, cx).is_ready()
+    {
+        return;
+    }
+    if let Some(runtime) = runtime {
+        runtime.spawn(async move {
+            let rest = std::future::poll_fn(|cx| read_on(&mut body, &mut room, cx));
+            let _ = tokio::time::timeout(limits.drain_timeout, rest).await;
+        });
+    }
+}
+
+/// Ready when the body has ended, broken, or brought more than there is `room` for.
+fn read_on<B: Body>(body: &mut Pin<Box<B>>, room: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
+    for _ in 0..FRAMES_PER_POLL {
+        match std::task::ready!(body.as_mut().poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                let size = frame.data_ref().map_or(0, Buf::remaining);
+                match room.checked_sub(size) {
+                    Some(left) => *room = left,
+                    None => return Poll::Ready(()),
+                }
+            }
+            Some(Err(_)) | None => return Poll::Ready(()),
+        }
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}

@@ -1,0 +1,57 @@
+//! The bounds within which answers are read.
+
+use std::time::Duration;
+
+/// How much of an answer is read, and for how long.
+///
+/// No limit is a total time: a stream may stay open as long as the server likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub(crate) max_event_bytes: usize,
+    pub(crate) max_json_bytes: usize,
+    pub(crate) max_error_bytes: usize,
+    pub(crate) error_body_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_event_bytes: super::Decoder::DEFAULT_MAX_EVENT_BYTES,
+            max_json_bytes: 64 << 20,
+            max_error_bytes: 64 << 10,
+            error_body_timeout: Duration::from_secs(5),
+            drain_timeout: Duration::from_millis(50),
+        }
+    }
+}
+
+impl Limits {
+    /// The raw bytes of one SSE event; 16 MiB by default. A longer one is an error of the stream.
+    pub fn max_event_bytes(self, bytes: usize) -> Self {
+        Self { max_event_bytes: bytes, ..self }
+    }
+
+    /// The bytes of a JSON body; 64 MiB by default. A longer one is an error.
+    pub fn max_json_bytes(self, bytes: usize) -> Self {
+        Self { max_json_bytes: bytes, ..self }
+    }
+
+    /// The bytes of a body that is only read for its error, or to be drained; 64 KiB by default. What is longer is
+    /// cut off.
+    pub fn max_error_bytes(self, bytes: usize) -> Self {
+        Self { max_error_bytes: bytes, ..self }
+    }
+
+    /// How long a body that is only read for its error may take; 5 s by default. Then it counts as far as it came, so
+    /// that a status is reported even if its body never ends.
+    pub fn error_body_timeout(self, timeout: Duration) -> Self {
+        Self { error_body_timeout: timeout, ..self }
+    }
+
+    /// How long to read on after a response, so that the connection can be used again; 50 ms by default. Zero drops
+    /// the rest of the body at once.
+    pub fn drain_timeout(self, timeout: Duration) -> Self {
+        Self { drain_timeout: timeout, ..self }
+    }
+}

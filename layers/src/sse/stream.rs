@@ -1,0 +1,176 @@
+//! The events of an open stream.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use bytestring::ByteString;
+use futures_core::Stream;
+use http::StatusCode;
+use http_body::Body;
+
+use super::answer::Exchange;
+use super::collect::FRAMES_PER_POLL;
+use super::drain::drain;
+use super::{Decoder, EventTooLarge, Frame};
+use crate::correlate::{correlate, correlate_batch};
+use crate::error::{BoxError, BrokenStream, TooLarge};
+use crate::message::Decoded;
+use crate::{Event, Expects, JsonRpcMessage};
+
+type Item = Result<Event, BoxError>;
+
+/// Decodes the body of an answer as it arrives.
+///
+/// The stream of a request ends with its response, or with the first thing that may have been the response and cannot
+/// be read. A listening stream goes on after what cannot be read.
+pub(super) struct EventStream<B> {
+    /// Boxed, because a body whose answer is out moves into a task of its own. `None`: nothing more is read.
+    body: Option<Pin<Box<B>>>,
+    decoder: Decoder,
+    /// What one event of the wire became, but for its first item: more than one only for a batch.
+    queue: VecDeque<Item>,
+    status: StatusCode,
+    exchange: Exchange,
+}
+
+impl<B: Body + Send + 'static> EventStream<B> {
+    pub(super) fn new(body: B, status: StatusCode, exchange: Exchange) -> Self {
+        let decoder = Decoder::new(exchange.limits.max_event_bytes);
+        Self { body: Some(Box::pin(body)), decoder, queue: VecDeque::new(), status, exchange }
+    }
+
+    /// What a block of the stream means: its first item, if it has any. Further ones are queued.
+    fn read(&mut self, frame: Frame) -> Option<Item> {
+        let Frame { id, event, data, retry } = frame;
+        let position = Event { id: id.map(text), retry: retry.map(Duration::from_millis), message: None };
+        // WHATWG HTML §9.2.6: without an `event:` field the type is "message". MCP gives no other a meaning.
+        let data = match event {
+            Some(kind) if kind != "message" => {
+                tracing::debug!(?kind, "skipped an event of another type");
+                None
+            }
+            _ => data.filter(|data| !data.is_empty()),
+        };
+        match data.map(Decoded::read).transpose() {
+            Ok(Some(Decoded::Message(message))) if self.exchange.admits(&message) => {
+                Some(Ok(Event { message: Some(self.correlate(message)), ..position }))
+            }
+            Ok(Some(Decoded::Batch(messages))) => {
+                self.queue_batch(messages, position);
+                self.queue.pop_front()
+            }
+            Ok(decoded) => {
+                if matches!(decoded, Some(Decoded::Nothing)) {
+                    tracing::debug!("skipped an event that is no message");
+                }
+                (position.id.is_some() || position.retry.is_some()).then_some(Ok(position))
+            }
+            Err(error) => {
+                // Its position counts nonetheless: a stream that is resumed before it would bring it again.
+                self.queue.push_back(Ok(position));
+                Some(Err(error.with_status(self.status).into()))
+            }
+        }
+    }
+
+    fn correlate(&self, mut message: JsonRpcMessage) -> JsonRpcMessage {
+        if let (JsonRpcMessage::Response(response), Expects::Response(id)) =
+            (&mut message, &self.exchange.expects)
+        {
+            correlate(response, id);
+        }
+        message
+    }
+
+    fn queue_batch(&mut self, mut messages: Vec<JsonRpcMessage>, position: Event) {
+        messages.retain(|message| self.exchange.admits(message));
+        if let Expects::Response(id) = &self.exchange.expects {
+            correlate_batch(&mut messages, id);
+        }
+        self.queue.extend(messages.into_iter().map(|message| Ok(message.into())));
+        match self.queue.back_mut() {
+            Some(Ok(last)) => (last.id, last.retry) = (position.id, position.retry),
+            _ => self.queue.push_back(Ok(position)),
+        }
+    }
+
+    /// Hands an item out. If it is the end of a request's answer, nothing more is read for the caller.
+    fn pass(&mut self, item: Item, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        if matches!(self.exchange.expects, Expects::Response(_)) {
+            let is_response =
+                |event: &Event| event.message.as_ref().is_some_and(|m| m.as_response().is_some());
+            match &item {
+                Ok(event) if !is_response(event) => {}
+                Ok(_) => {
+                    self.queue.clear();
+                    if let Some(body) = self.body.take() {
+                        drain(body, self.exchange.limits, self.exchange.runtime.as_ref(), cx);
+                    }
+                }
+                Err(_) => self.close(),
+            }
+        }
+        Poll::Ready(Some(item))
+    }
+
+    fn close(&mut self) {
+        self.queue.clear();
+        self.body = None;
+    }
+}
+
+/// WHATWG HTML §9.2.6 decodes the stream with replacement characters.
+fn text(bytes: Bytes) -> ByteString {
+    ByteString::try_from(bytes.clone())
+        .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into())
+}
+
+impl<B> Stream for EventStream<B>
+where
+    B: Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Item = Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let this = self.get_mut();
+        for _ in 0..FRAMES_PER_POLL {
+            if let Some(item) = this.queue.pop_front() {
+                return this.pass(item, cx);
+            }
+            let item = match (this.decoder.next(), &mut this.body) {
+                (_, None) => return Poll::Ready(None),
+                (Some(Ok(frame)), _) => this.read(frame),
+                (Some(Err(EventTooLarge { limit })), _) => {
+                    this.close();
+                    Some(Err(TooLarge { what: "an event", limit, knob: "max_event_bytes" }.into()))
+                }
+                (None, Some(body)) => match ready!(body.as_mut().poll_frame(cx)) {
+                    Some(Ok(frame)) => {
+                        if let Ok(mut data) = frame.into_data() {
+                            this.decoder.push(data.copy_to_bytes(data.remaining()));
+                        }
+                        None
+                    }
+                    Some(Err(error)) => {
+                        this.close();
+                        Some(Err(BrokenStream(error.into()).into()))
+                    }
+                    // WHATWG HTML §9.2.6: what no blank line has ended is discarded.
+                    None => {
+                        this.body = None;
+                        this.decoder.finish().and_then(|frame| this.read(frame))
+                    }
+                },
+            };
+            if let Some(item) = item {
+                return this.pass(item, cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
