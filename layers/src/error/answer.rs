@@ -17,6 +17,7 @@ pub struct UnexpectedStatus {
     retry_after: Option<Duration>,
     challenges: Vec<HeaderValue>,
     had_session: bool,
+    initialize: bool,
     location: Option<String>,
     json_rpc: Option<JsonRpcError>,
     preview: Preview,
@@ -31,6 +32,7 @@ impl UnexpectedStatus {
             retry_after: headers.get(RETRY_AFTER).and_then(retry_after),
             challenges: challenges(headers),
             had_session,
+            initialize: false,
             location: location.map(|target| redacted_location(target.as_bytes())),
             json_rpc: None,
             preview,
@@ -39,6 +41,12 @@ impl UnexpectedStatus {
 
     pub(crate) fn with_json_rpc(mut self, error: Option<JsonRpcError>) -> Self {
         self.json_rpc = error;
+        self
+    }
+
+    /// Notes whether the request was an `initialize`.
+    pub(crate) fn for_initialize(mut self, initialize: bool) -> Self {
+        self.initialize = initialize;
         self
     }
 
@@ -116,7 +124,14 @@ impl fmt::Display for UnexpectedStatus {
         if !self.challenges.is_empty() {
             f.write_str(" and asks for other credentials")?;
         }
-        self.preview.append(f)
+        self.preview.append(f)?;
+        // MCP 2025-11-25 §Backwards Compatibility: so does a server of the older transport.
+        if self.initialize && [400, 404, 405].contains(&self.status.as_u16()) {
+            f.write_str(
+                "; a server of the HTTP+SSE transport of 2024-11-05, which is not supported, answers so",
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -124,7 +124,7 @@ mod tests {
             ("No such tool: add_numbers", "No such tool: add_numbers"),
             ("unknown session 3fa85f64-5717-4562-b3fc-2c963f66afa6!", "unknown session [redacted]!"),
             (r#"{"auth":"Bearer abc"}"#, r#"{"auth":"Bearer [redacted]"#),
-            ("token=abcdefghij.klmnopqrst_uv", "token=abcdefghij.klmnopqrst_uv"),
+            ("token=abcdefghij.klmnopqrst_uv;", "token=[redacted];"),
             ("jwt eyJhbGciOiJIUzI1NiJ9.e30.ZRrHA1JJJW8opsbCGfG", "jwt [redacted]"),
             ("<p>\r\n\t Bad\u{0}\u{1b}[31m  Gateway</p>", "<p> Bad [31m Gateway</p>"),
         ] {

@@ -27,6 +27,7 @@ pub(super) struct Exchange {
     /// The runtime that was current when the call was made.
     pub(super) runtime: Option<Handle>,
     session: Option<HeaderValue>,
+    initialize: bool,
 }
 
 /// How the body of an answer is to be read.
@@ -62,6 +63,7 @@ impl Exchange {
             limits,
             runtime: Handle::try_current().ok(),
             session: request.headers().get(MCP_SESSION_ID).cloned(),
+            initialize: request.body().message().is_some_and(JsonRpcMessage::is_initialize),
         }
     }
 
@@ -170,7 +172,8 @@ impl Exchange {
                 let preview = self.preview(&body.bytes);
                 let status =
                     UnexpectedStatus::new(head.status, &head.headers, self.session.is_some(), preview);
-                Events::error(status.with_json_rpc(error.and_then(|response| response.into_outcome().err())))
+                let error = error.and_then(|response| response.into_outcome().err());
+                Events::error(status.with_json_rpc(error).for_initialize(self.initialize))
             }
         }
     }

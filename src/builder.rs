@@ -1,0 +1,157 @@
+//! Where the layers are put together.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, Uri};
+use http_body::Body;
+use http_body_util::Full;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service, ServiceBuilder};
+
+use crate::StreamableHttp;
+use crate::error::BoxError;
+use crate::layers::sse::Limits;
+use crate::layers::{
+    Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, Session, SetSessionIdLayer, SseLayer,
+    StampVersionLayer,
+};
+
+/// Options for a [`StreamableHttp`], over the HTTP service `S`.
+///
+/// ```
+/// use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+/// use mcp_streamable_http::{Limits, StreamableHttp};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut token = HeaderValue::from_static("Bearer s3cret");
+/// token.set_sensitive(true);
+///
+/// let transport = StreamableHttp::builder("http://localhost:8000/mcp".parse()?)
+///     .headers(HeaderMap::from_iter([(AUTHORIZATION, token)]))
+///     .limits(Limits::default().max_json_bytes(1 << 20))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder<S> {
+    uri: Uri,
+    /// An error waits here for `build`, so that options chain.
+    http: Result<S, Error>,
+    headers: HeaderMap,
+    limits: Limits,
+    terminate_timeout: Duration,
+}
+
+impl<S> Builder<S> {
+    pub(crate) fn new(uri: Uri, http: Result<S, Error>) -> Self {
+        Self {
+            uri,
+            http,
+            headers: HeaderMap::new(),
+            limits: Limits::default(),
+            terminate_timeout: Duration::from_secs(5),
+        }
+    }
+
+    /// Puts a layer around the HTTP client: authorization, tracing, whatever tower-http has. It sees every request that
+    /// goes to the server (POST, GET and DELETE) as plain HTTP, with all headers set.
+    ///
+    /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{HeaderValue, Request};
+    /// use http_body_util::Full;
+    /// use mcp_streamable_http::StreamableHttp;
+    /// use tower::util::MapRequestLayer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tenant = MapRequestLayer::new(|mut request: Request<Full<Bytes>>| {
+    ///     request.headers_mut().insert("x-tenant", HeaderValue::from_static("blue"));
+    ///     request
+    /// });
+    /// let transport = StreamableHttp::builder("http://localhost:8000/mcp".parse()?).http_layer(tenant).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn http_layer<L: Layer<S>>(self, layer: L) -> Builder<L::Service> {
+        Builder {
+            uri: self.uri,
+            http: self.http.map(|http| layer.layer(http)),
+            headers: self.headers,
+            limits: self.limits,
+            terminate_timeout: self.terminate_timeout,
+        }
+    }
+
+    /// Headers for every request; none by default. They replace those set by an earlier call. `accept` and
+    /// `content-type` are overwritten; what is the transport's own is an error in [`build`](Self::build).
+    ///
+    /// For a single message there is [`ExtraHeaders`](crate::options::ExtraHeaders).
+    pub fn headers(self, headers: HeaderMap) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// How much of an answer is read, and for how long; [`Limits::default`] by default.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// How long [`StreamableHttp::terminate`] waits for an answer; 5 s by default.
+    pub fn terminate_timeout(self, timeout: Duration) -> Self {
+        Self { terminate_timeout: timeout, ..self }
+    }
+
+    /// Puts the transport together. Nothing is sent, and no runtime is needed.
+    ///
+    /// # Errors
+    /// An option cannot be honoured: the URL lacks scheme or host, or has a user name or password; a header is the
+    /// transport's own; the default client cannot be made.
+    pub fn build<B>(self) -> Result<StreamableHttp, Error>
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let endpoint = Endpoint::new(self.uri)
+            .and_then(|endpoint| endpoint.with_headers(self.headers))
+            .map_err(Error::new)?;
+        let session = Session::new();
+        let envelopes = ServiceBuilder::new()
+            // Outermost, as it alone must see an answer as it is handed up: what it commits is then in force.
+            .layer(SetSessionIdLayer::new(session.clone()))
+            // Outside of `MirrorHeaders`, which tells the era by the stamp.
+            .layer(StampVersionLayer::new(session.clone()))
+            .layer(MirrorHeadersLayer::new())
+            // From here on down there are bytes: the user's layers, then the client.
+            .layer(SseLayer::new(self.limits))
+            .service(self.http?);
+        let messages = EnvelopeLayer::new(endpoint.clone(), session.clone()).layer(envelopes.clone());
+        Ok(StreamableHttp {
+            // Erased side by side: one inside the other would cost every call the boxes of both.
+            messages: BoxCloneSyncService::new(messages),
+            envelopes: BoxCloneSyncService::new(envelopes),
+            endpoint,
+            session,
+            terminate_timeout: self.terminate_timeout,
+        })
+    }
+}
+
+/// Without the values of headers, and without the query of the URL.
+impl<S> fmt::Debug for Builder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers.keys().collect();
+        f.debug_struct("Builder")
+            .field("host", &self.uri.host())
+            .field("headers", &names)
+            .field("limits", &self.limits)
+            .field("terminate_timeout", &self.terminate_timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! The assembled transport.
+
+use std::fmt;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, Uri};
+use tokio::runtime::Handle;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service, ServiceExt};
+
+use crate::Builder;
+use crate::error::{BoxError, TimedOut};
+use crate::layers::{Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Payload, Reply, Session};
+use crate::listen::Listening;
+
+pub(crate) type Messages = BoxCloneSyncService<JsonRpcMessage, Reply, Error>;
+pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Events>, BoxError>;
+
+/// A connection to one MCP server over Streamable HTTP.
+///
+/// It is a `Service<JsonRpcMessage>`. A call sends one message, and returns the [`Reply`] as soon as the head of the
+/// HTTP answer is there: for a request the stream of messages that ends with its response, for a notification or a
+/// response an empty one. Calls run side by side, and the service is always ready: there is no backpressure unless a
+/// limit is put around it, such as tower's `ConcurrencyLimit`.
+///
+/// Clones are handles to the same connection: they share its HTTP connections, its session and its protocol version.
+///
+/// Building it sends nothing and needs no runtime. Calls need a tokio runtime with its timer enabled, if the HTTP
+/// client does; the one of [`StreamableHttp::new`] does.
+///
+/// # Eras
+///
+/// In the *legacy* era (protocol versions until `2025-11-25`) send `initialize`, then `notifications/initialized`,
+/// then the rest. The transport keeps the session and the negotiated version, and puts them into the headers. In the
+/// *modern* era (`2026-07-28` and later) there is no handshake; each request names its version in
+/// `_meta["io.modelcontextprotocol/protocolVersion"]`, and the transport mirrors what it must in headers. It never
+/// changes a message.
+///
+/// # What it does not do, so far
+///
+/// It does not send anything again: a lost connection or an expired session is an [`Error`], and the caller decides.
+/// Dropping a reply closes its HTTP exchange, which cancels the request in the modern era; in the legacy era send
+/// `notifications/cancelled` too.
+#[derive(Clone)]
+pub struct StreamableHttp {
+    pub(crate) messages: Messages,
+    pub(crate) envelopes: Envelopes,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) session: Session,
+    pub(crate) terminate_timeout: Duration,
+}
+
+impl StreamableHttp {
+    /// A transport to the server at `uri`, over the default [`Client`](crate::Client), with default options.
+    ///
+    /// # Errors
+    /// The URL is not a full `http` or `https` URL, or has a user name or password; or, for `https`, the platform's
+    /// certificates cannot be loaded.
+    #[cfg(feature = "client")]
+    pub fn new(uri: Uri) -> Result<Self, Error> {
+        Self::builder(uri).build()
+    }
+
+    /// Options for a transport to the server at `uri` over the default [`Client`](crate::Client).
+    #[cfg(feature = "client")]
+    pub fn builder(uri: Uri) -> Builder<crate::Client> {
+        let client = crate::Client::for_endpoint(&uri);
+        Builder::new(uri, client.map_err(Error::new))
+    }
+
+    /// Options for a transport to the server at `uri` over an HTTP client of your own: any
+    /// `Service<http::Request<Full<Bytes>>>`. It is used as it is.
+    ///
+    /// A client that can tell that a request was never written should fail with [`NotSent`](crate::error::NotSent).
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use http_body_util::Full;
+    /// use mcp_streamable_http::{JsonRpcMessage, StreamableHttp};
+    /// use tower::{BoxError, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let in_memory = service_fn(|_: Request<Full<Bytes>>| async {
+    ///     let body = Full::<Bytes>::from(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    ///     Ok::<_, BoxError>(Response::builder().header("content-type", "application/json").body(body)?)
+    /// });
+    /// let transport = StreamableHttp::with_client("http://in.memory/mcp".parse()?, in_memory).build()?;
+    ///
+    /// let pong = transport.oneshot(JsonRpcMessage::request(1, "ping", ())).await?.response().await?;
+    /// assert_eq!(pong.result::<serde_json::Value>()?, serde_json::json!({}));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_client<S>(uri: Uri, client: S) -> Builder<S> {
+        Builder::new(uri, Ok(client))
+    }
+
+    /// Puts a layer around the message floor. [`listen`](Self::listen), [`terminate`](Self::terminate) and
+    /// [`session`](Self::session) stay as they are; they do not pass through it.
+    ///
+    /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first.
+    ///
+    /// ```
+    /// use mcp_streamable_http::StreamableHttp;
+    /// use tower::limit::ConcurrencyLimitLayer;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // At most eight calls wait for the head of their answer at a time.
+    /// let transport = StreamableHttp::new("http://localhost:8000/mcp".parse()?)?.layer(ConcurrencyLimitLayer::new(8));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn layer<L>(self, layer: L) -> Self
+    where
+        L: Layer<BoxCloneSyncService<JsonRpcMessage, Reply, Error>>,
+        L::Service: Service<JsonRpcMessage, Response = Reply> + Clone + Send + Sync + 'static,
+        <L::Service as Service<JsonRpcMessage>>::Error: Into<BoxError>,
+        <L::Service as Service<JsonRpcMessage>>::Future: Send + 'static,
+    {
+        let layered = layer.layer(self.messages).map_err(Error::new);
+        Self { messages: BoxCloneSyncService::new(layered), ..self }
+    }
+
+    /// Listens for the messages that the server sends of its own accord: the GET of the legacy era (MCP 2025-11-25
+    /// §Listening for Messages from the Server). It connects when the reply is first polled, so poll it after
+    /// `notifications/initialized` was sent.
+    ///
+    /// The reply yields messages as they come, and an `Err` for each that cannot be read. It ends when the server ends
+    /// the stream or the connection breaks; it does not reconnect. If there is nothing to listen to (no session, a
+    /// modern server, a server without this stream) it yields one
+    /// [`NotOffered`](crate::error::NotOffered) and ends. Dropping it closes the stream.
+    pub fn listen(&self) -> Reply {
+        let listening = Listening::new(self.envelopes.clone(), self.endpoint.get(), self.session.clone());
+        Reply::new(Expects::Messages, Events::new(listening))
+    }
+
+    /// Ends the session on the server with a DELETE (MCP 2025-11-25 §Session Management, rule 5), and forgets it.
+    /// Without a session there is nothing to do.
+    ///
+    /// Any answer will do, since a server need not support this. Calls in flight go on, and may be answered still.
+    ///
+    /// # Errors
+    /// There was no answer within the [`terminate_timeout`](Builder::terminate_timeout). The session is then kept, so
+    /// that this can be tried again.
+    pub async fn terminate(&self) -> Result<(), Error> {
+        if self.session.id().is_none() || self.session.era() == Era::Modern {
+            return Ok(());
+        }
+        let delete = self.envelopes.clone().oneshot(self.endpoint.delete());
+        // Without a runtime there is no timer, and tokio's would panic.
+        let answer = match Handle::try_current() {
+            Ok(_) => tokio::time::timeout(self.terminate_timeout, delete)
+                .await
+                .map_err(|_| Error::new(TimedOut::new("ending the session", self.terminate_timeout)))?,
+            Err(_) => delete.await,
+        };
+        answer.map(drop).map_err(Error::new)
+    }
+
+    /// The state that the layers of this connection share.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Service<JsonRpcMessage> for StreamableHttp {
+    type Response = Reply;
+    type Error = Error;
+    type Future = <Messages as Service<JsonRpcMessage>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.messages.poll_ready(cx)
+    }
+
+    fn call(&mut self, message: JsonRpcMessage) -> Self::Future {
+        self.messages.call(message)
+    }
+}
+
+impl fmt::Debug for StreamableHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamableHttp")
+            .field("endpoint", &self.endpoint)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
