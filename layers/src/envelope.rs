@@ -16,7 +16,7 @@
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! // A server in this process: it sees the message, not its bytes.
 //! let server = service_fn(|request: Request<Payload>| async move {
 //!     let id = request.body().message().and_then(JsonRpcMessage::id).cloned().ok_or("no request")?;

@@ -34,10 +34,10 @@
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! let http = service_fn(|_: Request<Full<Bytes>>| async move {
 //!     let stream = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[]}}\n\n";
-//!     Ok::<_, BoxError>(Response::builder().header("content-type", "text/event-stream").body(Full::from(stream))?)
+//!     Ok::<_, BoxError>(Response::builder().header("content-type", "text/event-stream").body(Full::<Bytes>::from(stream))?)
 //! });
 //! let session = Session::new();
 //! let service = ServiceBuilder::new()

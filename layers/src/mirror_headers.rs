@@ -16,7 +16,7 @@
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! let server = service_fn(|request: Request<Payload>| async move {
 //!     assert_eq!(request.headers()["mcp-method"], "tools/call");
 //!     assert_eq!(request.headers()["mcp-name"], "=?base64?Z3LDvMOfZQ==?=");

@@ -10,7 +10,7 @@
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! let server = service_fn(|request: Request<Payload>| async move {
 //!     assert_eq!(request.headers()["mcp-protocol-version"], "2026-07-28");
 //!     Ok::<_, BoxError>(Response::new(Events::EMPTY))

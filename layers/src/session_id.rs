@@ -13,7 +13,7 @@
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! let server = service_fn(|request: Request<Payload>| async move {
 //!     let result = json!({ "protocolVersion": "2025-11-25", "saw": request.headers().contains_key("mcp-session-id") });
 //!     let answer = Events::from(JsonRpcMessage::response(1, result));

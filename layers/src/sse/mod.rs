@@ -15,11 +15,11 @@
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), mcp_streamable_http_layers::error::BoxError> {
 //! // Any HTTP client will do; this one has no network.
 //! let http = service_fn(|request: Request<Full<Bytes>>| async move {
 //!     assert_eq!(request.headers()["accept"], "application/json, text/event-stream");
-//!     let body = Full::from(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+//!     let body = Full::<Bytes>::from(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 //!     Ok::<_, BoxError>(Response::builder().header("content-type", "application/json").body(body)?)
 //! });
 //! let service = ServiceBuilder::new().layer(SseLayer::new(Limits::default())).service(http);
