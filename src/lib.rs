@@ -60,3 +60,15 @@ pub use layers::{
     JsonRpcRequest, JsonRpcResponse, Params, Payload, ProtocolVersion, RawJson, Reply, RequestId,
     ResultError, Session, error, options,
 };
+
+#[cfg(all(doctest, feature = "client"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_readme_shows_the_stack_as_it_is() {
+        assert!(include_str!("../README.md").contains(include_str!("stack.txt")));
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use http::header::{HeaderMap, HeaderName};
 use http::{Method, Request, Uri};
 
-use crate::error::{InvalidMessage, Redacted};
+use crate::error::{InvalidOption, Redacted};
 use crate::{Payload, headers};
 
 /// The MCP endpoint: its URL, and the headers that every request to it carries.
@@ -23,15 +23,15 @@ impl Endpoint {
     /// # Errors
     /// The URL has no scheme or no host, or it has a user name or password: RFC 9110 §4.2.4 forbids sending these in
     /// a URL, so they belong in an `authorization` header.
-    pub fn new(uri: Uri) -> Result<Self, InvalidMessage> {
+    pub fn new(uri: Uri) -> Result<Self, InvalidOption> {
         match (uri.scheme(), uri.authority()) {
             (Some(_), Some(authority)) if !authority.as_str().contains('@') => {
                 Ok(Self { uri, headers: HeaderMap::new() })
             }
-            (Some(_), Some(_)) => Err(InvalidMessage::new(
+            (Some(_), Some(_)) => Err(InvalidOption::new(
                 "the endpoint's URL has a user name or password, which belong in an `authorization` header",
             )),
-            _ => Err(InvalidMessage::new("the endpoint's URL must have a scheme and a host")),
+            _ => Err(InvalidOption::new("the endpoint's URL must have a scheme and a host")),
         }
     }
 
@@ -40,10 +40,10 @@ impl Endpoint {
     /// # Errors
     /// One of them is the transport's own business: `mcp-*`, `last-event-id`, and headers of the connection or of
     /// message framing.
-    pub fn with_headers(mut self, headers: HeaderMap) -> Result<Self, InvalidMessage> {
+    pub fn with_headers(mut self, headers: HeaderMap) -> Result<Self, InvalidOption> {
         for name in headers.keys() {
             if headers::is_reserved(name) || name.as_str().starts_with("mcp-") {
-                return Err(reserved(name));
+                return Err(InvalidOption::new(reserved(name)));
             }
         }
         self.headers = headers;
@@ -82,8 +82,8 @@ impl Endpoint {
     }
 }
 
-pub(crate) fn reserved(name: &HeaderName) -> InvalidMessage {
-    InvalidMessage::new(format!("the header `{name}` is the transport's own and cannot be set"))
+pub(crate) fn reserved(name: &HeaderName) -> String {
+    format!("the header `{name}` is the transport's own and cannot be set")
 }
 
 /// The URL without its query.

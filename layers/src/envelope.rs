@@ -101,7 +101,7 @@ impl<S> Envelope<S> {
         if let Some(name) =
             extra.as_ref().and_then(|extra| extra.0.keys().find(|name| headers::is_reserved(name)))
         {
-            return Err(reserved(name));
+            return Err(InvalidMessage::new(reserved(name)));
         }
         let stamp = stamp(&message, extra.as_ref())?;
 

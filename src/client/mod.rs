@@ -26,7 +26,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tower::Service;
 
 pub use self::future::ResponseFuture;
-use crate::error::{BoxError, InvalidMessage};
+use crate::error::{BoxError, InvalidOption};
 
 /// How long a TCP connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Client {
                 let tls = tls()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
                 Ok(Self::with_tls(tls))
             }),
-            _ => Err(InvalidMessage::new("the endpoint's URL must begin with http:// or https://").into()),
+            _ => Err(InvalidOption::new("the endpoint's URL must begin with http:// or https://").into()),
         }
     }
 

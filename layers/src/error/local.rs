@@ -88,6 +88,25 @@ impl fmt::Display for InvalidMessage {
 
 impl std::error::Error for InvalidMessage {}
 
+/// An option that cannot be honoured. Nothing was built.
+#[derive(Debug)]
+pub struct InvalidOption(Cow<'static, str>);
+
+impl InvalidOption {
+    /// `reason` is a sentence without its full stop, and holds no secret.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for InvalidOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidOption {}
+
 /// A time bound of this crate's passed.
 #[derive(Debug)]
 pub struct TimedOut {

@@ -19,7 +19,9 @@ use http::{HeaderValue, StatusCode};
 pub use self::answer::{
     ContentProblem, SessionExpired, TooLarge, Undecodable, UnexpectedContent, UnexpectedStatus,
 };
-pub use self::local::{BrokenStream, EndedStream, InvalidMessage, NotOffered, NotSent, TimedOut};
+pub use self::local::{
+    BrokenStream, EndedStream, InvalidMessage, InvalidOption, NotOffered, NotSent, TimedOut,
+};
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
 
@@ -72,7 +74,10 @@ impl Error {
     /// Whether the server may have acted on the message. `false`: it was never sent, or the status says that the
     /// server refused it, so sending it again does nothing twice.
     pub fn may_have_run(&self) -> bool {
-        if self.find::<NotSent>().is_some() || self.find::<InvalidMessage>().is_some() {
+        if self.is_connect()
+            || self.find::<InvalidMessage>().is_some()
+            || self.find::<InvalidOption>().is_some()
+        {
             return false;
         }
         match self.status() {
