@@ -35,7 +35,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends `headers` with every request. `accept` and `content-type` among them are overwritten.
+    /// Sends `headers` with every request, marked sensitive. `accept` and `content-type` among them are overwritten.
     ///
     /// # Errors
     /// One of them is the transport's own business: `mcp-*`, `last-event-id`, and headers of the connection or of
@@ -47,6 +47,7 @@ impl Endpoint {
             }
         }
         self.headers = headers;
+        headers::mark_sensitive(&mut self.headers);
         Ok(self)
     }
 

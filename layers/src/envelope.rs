@@ -36,7 +36,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -89,62 +89,55 @@ pub struct Envelope<S> {
 }
 
 impl<S> Envelope<S> {
-    /// Checks the message, notes what it changes, and puts it into a POST.
+    /// Notes what the message changes, and puts it into a POST.
     fn wrap(&self, mut message: JsonRpcMessage) -> Result<Request<Payload>, InvalidMessage> {
-        if let JsonRpcMessage::Request(request) = &message {
-            if let RequestId::Other(id) = request.id() {
-                return Err(InvalidMessage::new(format!("its id {id} is neither a string nor an integer")));
-            }
-        }
         let mut extensions = std::mem::take(message.extensions_mut());
-        let extra = extensions.remove::<ExtraHeaders>();
-        if let Some(name) =
-            extra.as_ref().and_then(|extra| extra.0.keys().find(|name| headers::is_reserved(name)))
-        {
-            return Err(InvalidMessage::new(reserved(name)));
-        }
-        let stamp = stamp(&message, extra.as_ref())?;
-
+        let ExtraHeaders(mut extra) = extensions.remove().unwrap_or_default();
+        let stamp = self.check(&message, &extra)?;
         if message.is_initialize() {
             // MCP 2025-11-25 §Session Management: `initialize` starts afresh, without session or version.
             extensions.insert(self.session.begin());
+            extra.remove(MCP_PROTOCOL_VERSION);
         } else if let Some(version) = &stamp {
             self.session.note_version(version);
         }
-        if message.as_response().is_some()
-            && stamp.map_or(self.session.era(), |version| version.era()) == Era::Modern
-        {
+        headers::mark_sensitive(&mut extra);
+        let mut request = self.endpoint.post(message);
+        request.headers_mut().extend(extra);
+        *request.extensions_mut() = extensions;
+        Ok(request)
+    }
+
+    /// Refuses what cannot be sent. Returns the version that the message names itself.
+    fn check(
+        &self,
+        message: &JsonRpcMessage,
+        extra: &HeaderMap,
+    ) -> Result<Option<ProtocolVersion>, InvalidMessage> {
+        if let (JsonRpcMessage::Request(_), Some(RequestId::Other(id))) = (message, message.id()) {
+            return Err(InvalidMessage::new(format!("its id {id} is neither a string nor an integer")));
+        }
+        if let Some(name) = extra.keys().find(|name| headers::is_reserved(name)) {
+            return Err(InvalidMessage::new(reserved(name)));
+        }
+        let stamp = stamp(message, extra)?;
+        let era = || stamp.as_ref().map_or_else(|| self.session.era(), ProtocolVersion::era);
+        if message.as_response().is_some() && era() == Era::Modern {
             return Err(InvalidMessage::new("the modern era has no responses from client to server"));
         }
-
-        let initialize = message.is_initialize();
-        let mut request = self.endpoint.post(message);
-        *request.extensions_mut() = extensions;
-        if let Some(ExtraHeaders(extra)) = extra {
-            request.headers_mut().extend(extra);
-            if initialize {
-                request.headers_mut().remove(MCP_PROTOCOL_VERSION);
-            }
-        }
-        Ok(request)
+        Ok(stamp)
     }
 }
 
 /// The version that a message names itself, in its `_meta` or in a header of the caller's.
-fn stamp(
-    message: &JsonRpcMessage,
-    extra: Option<&ExtraHeaders>,
-) -> Result<Option<ProtocolVersion>, InvalidMessage> {
+fn stamp(message: &JsonRpcMessage, extra: &HeaderMap) -> Result<Option<ProtocolVersion>, InvalidMessage> {
     let bad = |error| InvalidMessage::new(format!("its protocol version cannot be sent: {error}"));
     let meta = match message {
         JsonRpcMessage::Request(request) => request.protocol_version().map_err(bad)?.cloned(),
         _ => None,
     };
-    let header = extra
-        .and_then(|extra| extra.0.get(MCP_PROTOCOL_VERSION))
-        .map(ProtocolVersion::from_header)
-        .transpose()
-        .map_err(bad)?;
+    let header =
+        extra.get(MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header).transpose().map_err(bad)?;
     match (meta, header) {
         (Some(meta), Some(header)) if meta != header => Err(InvalidMessage::new(format!(
             "its `_meta` names the protocol version {meta}, its header {header}"

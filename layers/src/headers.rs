@@ -1,7 +1,6 @@
 //! The names of the headers that the transport sends and reads.
 
-use http::HeaderName;
-use http::header;
+use http::{HeaderMap, HeaderName, header};
 
 /// `Mcp-Session-Id` (MCP 2025-11-25 §Session Management).
 pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -29,4 +28,9 @@ pub(crate) fn is_reserved(name: &HeaderName) -> bool {
         ]
         .contains(name)
         || ["keep-alive", "proxy-connection"].contains(&name.as_str())
+}
+
+/// Keeps values that the caller set, tokens perhaps, out of every `Debug` output of the map.
+pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
+    headers.values_mut().for_each(|value| value.set_sensitive(true));
 }

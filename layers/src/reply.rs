@@ -108,6 +108,10 @@ impl Reply {
     /// # Errors
     /// The one `Err` that the reply ends with; or the reply is none to a request, so no response will come.
     pub async fn response(mut self) -> Result<JsonRpcResponse, Error> {
+        if self.expects == Expects::Messages {
+            // Its stream may stay open for ever.
+            return Err(self.no_response());
+        }
         loop {
             match std::future::poll_fn(|cx| Pin::new(&mut self).poll_next(cx)).await {
                 Some(Ok(JsonRpcMessage::Response(response))) => return Ok(response),

@@ -85,11 +85,6 @@ impl Session {
         matches!(self.lock().id, SessionId::Expired)
     }
 
-    /// Forgets the session, without telling the server.
-    pub fn clear(&self) {
-        self.lock().clear();
-    }
-
     /// An `initialize` is being sent: what was negotiated before no longer counts.
     pub(crate) fn begin(&self) -> Handshake {
         let mut state = self.lock();

@@ -209,9 +209,9 @@ impl Undecodable {
         self
     }
 
-    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = Some(status);
-        self
+    /// Notes the status of the answer that it was in, and what of the answer may be shown.
+    pub(crate) fn in_answer(self, status: StatusCode, preview: Preview) -> Self {
+        Self { status: Some(status), preview, ..self }
     }
 
     /// The status of the answer that it was in, if it was in one.

@@ -23,7 +23,8 @@ impl Error {
     /// | an answer that cannot be read, or JSON without a response | -32700 |
     /// | no connection, a broken or ended stream, a limit, a timeout, anything else | -32000 |
     pub fn to_json_rpc(&self) -> JsonRpcError {
-        if let Some(error) = self.find::<UnexpectedStatus>().and_then(UnexpectedStatus::json_rpc) {
+        let refused = self.find::<UnexpectedStatus>().filter(|error| !error.challenges().is_empty());
+        if let Some(error) = refused.and_then(UnexpectedStatus::json_rpc) {
             return error.clone();
         }
         let (code, message) = self.code();

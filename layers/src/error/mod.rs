@@ -82,7 +82,8 @@ impl Error {
         }
         match self.status() {
             Some(status) => !(status.is_client_error() || status.is_redirection()),
-            None => true,
+            // Without a status, these two mean that there was nothing to send it in.
+            None => self.find::<SessionExpired>().is_none() && self.find::<NotOffered>().is_none(),
         }
     }
 

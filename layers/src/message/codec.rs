@@ -24,19 +24,19 @@ pub(crate) enum Decoded {
 
 impl Decoded {
     /// Reads the JSON text of an SSE event or of a body.
-    pub(crate) fn read(text: Bytes) -> Result<Self, Undecodable> {
+    pub(crate) fn read(text: &Bytes) -> Result<Self, Undecodable> {
         // WHATWG HTML §9.2.6 decodes a stream with replacement characters; a JSON-RPC message so changed would be
         // delivered as if the server had sent it, so it is an error here.
         let text = match ByteString::try_from(text.clone()) {
             Ok(text) => text,
-            Err(error) => return Err(Undecodable::new("it is not UTF-8", &text).because(error)),
+            Err(error) => return Err(Undecodable::new("it is not UTF-8", text).because(error)),
         };
         if text.trim_ascii_start().starts_with('[') { batch(&text) } else { message(&text, &text) }
     }
 }
 
 pub(super) fn decode_one(text: Bytes) -> Result<JsonRpcMessage, Undecodable> {
-    match Decoded::read(text.clone())? {
+    match Decoded::read(&text)? {
         Decoded::Message(message) => Ok(message),
         Decoded::Batch(_) => Err(Undecodable::new("it is a batch, not one message", &text)),
         Decoded::Nothing => Err(Undecodable::new("it is no JSON-RPC message", &text)),
@@ -59,6 +59,10 @@ fn batch(text: &ByteString) -> Result<Decoded, Undecodable> {
 /// Reads the message that `json`, a part of `text`, is.
 fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
     let wrong = |reason| Undecodable::new(reason, json.as_bytes());
+    if !json.trim_ascii_start().starts_with('{') {
+        // serde_json would say what it is instead, and quote the whole of a string.
+        return Err(wrong("it is no JSON object"));
+    }
     let (mut version, mut id, mut method, mut params, mut result, mut error) = Default::default();
     members(json, |member, value| {
         let slot = match member {

@@ -10,7 +10,8 @@ use super::Limits;
 use super::collect::{Collect, Collected, End};
 use crate::correlate::{correlate, correlate_batch};
 use crate::error::{
-    BoxError, BrokenStream, ContentProblem, Preview, TooLarge, UnexpectedContent, UnexpectedStatus,
+    BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TooLarge, UnexpectedContent,
+    UnexpectedStatus,
 };
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use crate::message::Decoded;
@@ -33,14 +34,12 @@ pub(super) struct Exchange {
 /// How the body of an answer is to be read.
 #[derive(Debug)]
 pub(super) enum Reading {
-    /// To its end, for the connection's sake.
-    Drain,
+    /// To its end, for the connection's sake only: the head says it all, success or failure.
+    Drain(Option<NotOffered>),
     /// As an event stream.
     Events,
     /// Whole.
     Whole(Whole),
-    /// Not at all: the head alone says that nothing is offered.
-    NotOffered,
 }
 
 /// What a body is read whole for.
@@ -73,10 +72,12 @@ impl Exchange {
         match (&self.expects, status.is_success()) {
             // MCP 2025-11-25 §Sending Messages to the Server, rule 4 asks for 202. Servers send 200 and 204 too, with
             // all kinds of bodies, and mean the same.
-            (Expects::Acceptance, true) => Reading::Drain,
+            (Expects::Acceptance, true) => Reading::Drain(None),
             (Expects::Acceptance, false) => Reading::Whole(Whole::Status),
             (Expects::Messages, true) if has_type(head, "text/event-stream") => Reading::Events,
-            (Expects::Messages, _) if is_not_offered(head) => Reading::NotOffered,
+            (Expects::Messages, _) if is_not_offered(head) => {
+                Reading::Drain(Some(NotOffered::new(Some(status))))
+            }
             (Expects::Messages, _) => Reading::Whole(Whole::Status),
             // "Accepted", "No Content", "Reset Content": none of them brings a response.
             (Expects::Response(_), true) if [202, 204, 205].contains(&status.as_u16()) => {
@@ -131,7 +132,7 @@ impl Exchange {
         if text.trim_ascii().is_empty() {
             return self.unexpected_content(head, ContentProblem::Empty, &text);
         }
-        match Decoded::read(text.clone()) {
+        match Decoded::read(&text) {
             Ok(Decoded::Message(JsonRpcMessage::Response(mut response))) => {
                 correlate(&mut response, id);
                 Events::from(JsonRpcMessage::Response(response))
@@ -140,7 +141,7 @@ impl Exchange {
             Ok(Decoded::Message(_) | Decoded::Nothing) => {
                 self.unexpected_content(head, ContentProblem::NoResponse, &text)
             }
-            Err(error) => Events::error(error.with_status(head.status)),
+            Err(error) => Events::error(error.in_answer(head.status, self.preview(&text))),
         }
     }
 
@@ -202,7 +203,8 @@ impl Exchange {
         Events::error(UnexpectedContent::new(head.status, problem, self.preview(text)))
     }
 
-    fn preview(&self, text: &[u8]) -> Preview {
+    /// What of a text from the server may be shown: not the session's id, which servers like to echo.
+    pub(super) fn preview(&self, text: &[u8]) -> Preview {
         Preview::without(text, self.session.as_ref().and_then(|id| id.to_str().ok()))
     }
 }

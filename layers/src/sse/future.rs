@@ -14,7 +14,7 @@ use super::collect::Collect;
 use super::drain::drain;
 use super::stream::EventStream;
 use crate::Events;
-use crate::error::{BoxError, NotOffered};
+use crate::error::BoxError;
 
 pin_project! {
     /// The response future of [`Sse`](super::Sse).
@@ -66,10 +66,9 @@ where
                             continue;
                         }
                         Reading::Events => Events::new(EventStream::new(body, head.status, exchange.clone())),
-                        Reading::NotOffered => Events::error(NotOffered::new(Some(head.status))),
-                        Reading::Drain => {
+                        Reading::Drain(failure) => {
                             drain(Box::pin(body), exchange.limits, exchange.runtime.as_ref(), cx);
-                            Events::EMPTY
+                            failure.map_or(Events::EMPTY, Events::error)
                         }
                     };
                     break (head, events);

@@ -54,7 +54,7 @@ impl<B: Body + Send + 'static> EventStream<B> {
             }
             _ => data.filter(|data| !data.is_empty()),
         };
-        match data.map(Decoded::read).transpose() {
+        match data.as_ref().map(Decoded::read).transpose() {
             Ok(Some(Decoded::Message(message))) if self.exchange.admits(&message) => {
                 Some(Ok(Event { message: Some(self.correlate(message)), ..position }))
             }
@@ -71,7 +71,8 @@ impl<B: Body + Send + 'static> EventStream<B> {
             Err(error) => {
                 // Its position counts nonetheless: a stream that is resumed before it would bring it again.
                 self.queue.push_back(Ok(position));
-                Some(Err(error.with_status(self.status).into()))
+                let preview = self.exchange.preview(data.as_deref().unwrap_or_default());
+                Some(Err(error.in_answer(self.status, preview).into()))
             }
         }
     }
