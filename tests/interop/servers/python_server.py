@@ -1,6 +1,6 @@
 """A server on the official Python SDK, for the interoperability suite to drive.
 
-    python python_server.py MODE [PORT]
+    python python_server.py MODE
 
 Once it accepts connections it prints one line to stdout, `LISTENING http://127.0.0.1:PORT/mcp`. It exits when its
 stdin closes, so it cannot outlive the test that started it. Logs go to stderr.
@@ -11,7 +11,6 @@ stateless path of that revision, any other takes the path of the `initialize` ha
     sse        handshake with sessions; every request is answered by an SSE stream
     json       handshake with sessions; every request is answered by one JSON body
     stateless  handshake without sessions; SSE streams
-    resume     as `sse`, with event ids: streams can be resumed with `Last-Event-ID`
     modern     2026-07-28 only: requests of the handshake era are refused, so no client falls back unnoticed
 """
 
@@ -25,8 +24,6 @@ from typing import Annotated
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.shared.exceptions import MCPError
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import LATEST_MODERN_VERSION
@@ -66,12 +63,6 @@ async def slow(steps: int, ctx: Context) -> str:
 
 
 @server.tool()
-def fail() -> str:
-    """Fail, always."""
-    raise ToolError("this tool always fails")
-
-
-@server.tool()
 def locate(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
     """2026-07-28: the argument must also be in the `Mcp-Param-Region` header."""
     return f"located in {region}"
@@ -85,17 +76,6 @@ async def announce(ctx: Context) -> str:
     else:
         await ctx.session.send_tool_list_changed()
     return "announced"
-
-
-@server.tool()
-async def drop(ctx: Context) -> str:
-    """Close this request's stream before answering; the answer is there for a client that resumes (mode `resume`)."""
-    await ctx.report_progress(1, 2, "before the drop")
-    await asyncio.sleep(0.1)  # or the close may overtake the notification
-    await ctx.close_sse_stream()
-    await asyncio.sleep(0.2)
-    await ctx.report_progress(2, 2, "after the drop")
-    return "survived the drop"
 
 
 @server.resource("memo://grüße", name="memo", mime_type="text/plain")
@@ -116,27 +96,6 @@ def greet_in_german(name: str) -> str:
     return f"Sage {name} guten Tag."
 
 
-class MemoryEventStore(EventStore):
-    """Keeps every event of every stream; an event's id is its position."""
-
-    def __init__(self):
-        self.events = []
-
-    async def store_event(self, stream_id, message):
-        self.events.append((stream_id, message))
-        return str(len(self.events) - 1)
-
-    async def replay_events_after(self, last_event_id, send_callback):
-        if not last_event_id.isdigit() or int(last_event_id) >= len(self.events):
-            return None
-        last = int(last_event_id)
-        stream_id = self.events[last][0]
-        for position, (stream, message) in enumerate(self.events[last + 1 :], last + 1):
-            if stream == stream_id and message is not None:
-                await send_callback(EventMessage(message, str(position)))
-        return stream_id
-
-
 async def refuse_handshake_era(ctx, call_next):
     """Middleware of the mode `modern`."""
     if ctx.protocol_version != LATEST_MODERN_VERSION:
@@ -151,8 +110,6 @@ def app(mode):
     return server.streamable_http_app(
         json_response=mode == "json",
         stateless_http=mode in ("stateless", "modern"),
-        event_store=MemoryEventStore() if mode == "resume" else None,
-        retry_interval=100 if mode == "resume" else None,
     )
 
 
@@ -172,13 +129,12 @@ def exit_when_stdin_closes():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["sse", "json", "stateless", "resume", "modern"])
-    parser.add_argument("port", type=int, nargs="?", default=0)
-    args = parser.parse_args()
+    parser.add_argument("mode", choices=["sse", "json", "stateless", "modern"])
+    mode = parser.parse_args().mode
 
     threading.Thread(target=exit_when_stdin_closes, daemon=True).start()
-    config = uvicorn.Config(app(args.mode), log_level="warning")
-    with socket.create_server(("127.0.0.1", args.port)) as listener:
+    config = uvicorn.Config(app(mode), log_level="warning")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         AnnouncingServer(config).run(sockets=[listener])
 
 
