@@ -1,0 +1,91 @@
+//! The servers, as processes.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use http::Uri;
+
+/// Generous, as it only bounds how long a broken server takes to fail the tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server, which runs from its first use until the test binary ends: it stops when its stdin closes. All tests of a
+/// binary share it.
+#[derive(Debug)]
+pub struct Server {
+    program: Program,
+    running: OnceLock<(Child, Uri)>,
+}
+
+#[derive(Debug)]
+enum Program {
+    Python { mode: &'static str },
+    Everything,
+}
+
+impl Server {
+    /// `servers/python_server.py`, which stands on the official Python SDK.
+    pub const fn python(mode: &'static str) -> Self {
+        Self { program: Program::Python { mode }, running: OnceLock::new() }
+    }
+
+    /// The reference server `@modelcontextprotocol/server-everything`, which stands on the official TypeScript SDK.
+    pub const fn everything() -> Self {
+        Self { program: Program::Everything, running: OnceLock::new() }
+    }
+
+    /// Where it listens. The first call starts it, and blocks until it is ready.
+    pub fn uri(&self) -> Uri {
+        self.running.get_or_init(|| start(self.program.command())).1.clone()
+    }
+}
+
+impl Program {
+    fn command(&self) -> Command {
+        let servers = variable("INTEROP_SERVERS");
+        let servers = Path::new(&servers);
+        match self {
+            Self::Python { mode } => {
+                let mut command = Command::new(variable("INTEROP_PYTHON"));
+                command.arg(servers.join("python_server.py")).arg(mode);
+                command
+            }
+            Self::Everything => {
+                let mut command = Command::new("node");
+                command.arg("--import").arg(servers.join("everything.mjs"));
+                command.arg(variable("INTEROP_EVERYTHING")).arg("streamableHttp");
+                command
+            }
+        }
+    }
+}
+
+fn variable(name: &str) -> OsString {
+    env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run the suite with tests/interop/run"))
+}
+
+fn start(mut command: Command) -> (Child, Uri) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let stdout = child.stdout.take().expect("it is piped");
+    let (sender, receiver) = mpsc::channel();
+    // Reads on after the first line, so that a server which prints more is never blocked.
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let line = receiver
+        .recv_timeout(PATIENCE)
+        .unwrap_or_else(|error| panic!("{command:?} does not say where it listens: {error}"));
+    let uri = line.strip_prefix("LISTENING ").and_then(|uri| uri.parse().ok());
+    (child, uri.unwrap_or_else(|| panic!("{command:?} printed {line:?}")))
+}

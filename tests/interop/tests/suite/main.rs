@@ -1,0 +1,91 @@
+//! The suite: one module per server, each with the checks that it must pass, as tests.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "checks are functions that tests call: a panic is how they fail"
+)]
+
+mod calls;
+mod everything_only;
+mod handshake;
+mod listening;
+mod modern_only;
+mod profile;
+mod sessions;
+
+use std::time::Duration;
+
+/// Generous, as it only bounds how long a test that hangs takes to fail.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes a test of every check of `$module`.
+macro_rules! tests {
+    ($profile:ident, $module:ident: $($check:ident)+) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                async fn $check() {
+                    let check = crate::$module::$check(&crate::profile::$profile);
+                    tokio::time::timeout(crate::PATIENCE, check).await.expect("it hangs");
+                }
+            )+
+        }
+    };
+}
+
+/// The checks that every server passes.
+macro_rules! calls {
+    ($profile:ident) => {
+        tests!($profile, calls: tools_are_listed echo_echoes numbers_add_up progress_comes_first
+            an_unknown_tool_fails an_unknown_method_is_refused a_resource_is_read a_prompt_is_rendered
+            many_calls_at_once);
+    };
+}
+
+/// The checks that every server of the legacy era passes.
+macro_rules! handshake {
+    ($profile:ident) => {
+        tests!($profile, handshake: every_version_is_negotiated an_unknown_version_is_countered
+            a_session_or_none);
+    };
+}
+
+mod sse {
+    calls!(SSE);
+    handshake!(SSE);
+    tests!(SSE, sessions: ends_when_terminated expires_when_ended_by_another);
+    tests!(SSE, listening: hears_of_new_tools);
+}
+
+mod json {
+    calls!(JSON);
+    handshake!(JSON);
+    tests!(JSON, sessions: ends_when_terminated expires_when_ended_by_another);
+    tests!(JSON, listening: hears_of_new_tools);
+}
+
+mod stateless {
+    calls!(STATELESS);
+    handshake!(STATELESS);
+    tests!(STATELESS, sessions: nothing_to_terminate);
+    tests!(STATELESS, listening: nothing_to_hear);
+}
+
+mod everything {
+    calls!(EVERYTHING);
+    handshake!(EVERYTHING);
+    tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
+    tests!(EVERYTHING, listening: hears_of_new_resources);
+    tests!(EVERYTHING, everything_only: sampling_is_answered_while_the_call_is_open);
+}
+
+mod modern {
+    calls!(MODERN);
+    tests!(MODERN, sessions: nothing_to_terminate);
+    tests!(MODERN, listening: nothing_to_hear);
+    tests!(MODERN, modern_only: discovers awkward_tool_names awkward_and_plain_prompt_names
+        headers_are_validated a_parameter_in_a_header a_subscription_delivers
+        the_handshake_is_refused);
+}
