@@ -66,7 +66,7 @@ impl StreamableHttp {
     #[cfg(feature = "client")]
     pub fn builder(uri: Uri) -> Builder<crate::Client> {
         let client = crate::Client::for_endpoint(&uri);
-        Builder::new(uri, client.map_err(Error::new))
+        Builder::new(uri, client)
     }
 
     /// Options for a transport to the server at `uri` over an HTTP client of your own: any

@@ -1,95 +1,84 @@
 //! The default HTTP client: hyper-util's pooled client over rustls.
 //!
 //! It speaks HTTP/1.1, and HTTP/2 where the server offers it in the TLS handshake (ALPN). Certificates are checked
-//! against the platform's trust store; cryptography is by *ring*. It follows no redirects, keeps no cookies, uses no
-//! proxy and asks for no compression.
+//! against the platform's trust store; cryptography is by *ring*, or by aws-lc-rs if only that feature is on. It keeps no
+//! cookies, uses no proxy and asks for no compression.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mcp_streamable_http::{Client, StreamableHttp};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder().connect_timeout(Duration::from_secs(3)).build()?;
+//! let transport = StreamableHttp::with_client("http://localhost:8000/mcp".parse()?, client).build()?;
+//! # Ok(())
+//! # }
+//! ```
 
+mod builder;
+mod connect;
 mod future;
+mod tls;
 
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
 use tower::Service;
 
+pub use self::builder::ClientBuilder;
 pub use self::future::ResponseFuture;
-use crate::error::{BoxError, InvalidOption};
+/// The version of rustls whose [`ClientConfig`](rustls::ClientConfig) is wanted by [`ClientBuilder::tls_config`].
+pub use rustls;
 
-/// How long a TCP connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long an unused connection is kept. Widely used servers close theirs after five seconds (Node, uvicorn), and a
-/// request that meets the closing is lost.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+use self::connect::Connector;
+use crate::error::{BoxError, Error, InvalidOption};
 
 /// A pooled HTTP client that is a `Service<http::Request<Full<Bytes>>>`.
 ///
 /// It is always ready: nothing limits how many requests it has open. Clones share the pool. A call needs a tokio
-/// runtime with I/O and time enabled. It fails with [`NotSent`](crate::error::NotSent) if no connection could be made.
+/// runtime with I/O and time enabled.
+///
+/// A call fails with [`NotSent`](crate::error::NotSent) if not one byte of the request was written: there was no
+/// connection, or a pooled one was closed before the request was on its way. Otherwise it fails with
+/// [`BrokenStream`](crate::error::BrokenStream).
 #[derive(Clone)]
-pub struct Client(Arc<legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>>);
+pub struct Client(Arc<legacy::Client<Connector, Full<Bytes>>>);
 
 impl Client {
-    /// A client for `http` and `https`.
+    /// A client for `http` and `https` with default options.
     ///
     /// # Errors
     /// The platform's certificates cannot be loaded.
-    pub fn new() -> Result<Self, BoxError> {
-        let tls = tls()?.with_platform_verifier()?.with_no_client_auth();
-        Ok(Self::with_tls(tls))
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Options for a client.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
     }
 
     /// A client that can reach `endpoint`. One without TLS does not need the platform's certificates, which a small
     /// container may not have.
-    pub(crate) fn for_endpoint(endpoint: &Uri) -> Result<Self, BoxError> {
+    pub(crate) fn for_endpoint(endpoint: &Uri) -> Result<Self, Error> {
         match endpoint.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => Self::new(),
-            Some(scheme) if *scheme == Scheme::HTTP => Self::new().or_else(|_| {
-                let tls = tls()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-                Ok(Self::with_tls(tls))
-            }),
-            _ => Err(InvalidOption::new("the endpoint's URL must begin with http:// or https://").into()),
+            Some(scheme) if *scheme == Scheme::HTTP => {
+                Self::new().or_else(|_| Self::builder().build_without_roots())
+            }
+            _ => {
+                Err(Error::new(InvalidOption::new("the endpoint's URL must begin with http:// or https://")))
+            }
         }
     }
-
-    fn with_tls(tls: ClientConfig) -> Self {
-        let mut tcp = HttpConnector::new();
-        // The TLS connector around it looks at the scheme.
-        tcp.enforce_http(false);
-        // Messages are small and wait for their answers: Nagle's algorithm would only hold them back.
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(tcp);
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(connector);
-        Self(Arc::new(client))
-    }
-}
-
-/// Names its provider of cryptography, since rustls panics if it must guess between two.
-fn tls() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
-    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
 }
 
 impl Service<Request<Full<Bytes>>> for Client {
