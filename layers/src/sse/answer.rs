@@ -1,9 +1,9 @@
 //! What an answer means, by its status and content type.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
 use http::response::Parts;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use tokio::runtime::Handle;
 
 use super::Limits;
@@ -29,13 +29,14 @@ pub(super) struct Exchange {
     pub(super) runtime: Option<Handle>,
     session: Option<HeaderValue>,
     initialize: bool,
+    is_delete: bool,
 }
 
 /// How the body of an answer is to be read.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// To its end, for the connection's sake only: the head says it all, success or failure.
-    Drain(Option<NotOffered>),
+    Drain(Option<BoxError>),
     /// As an event stream.
     Events,
     /// Whole.
@@ -63,6 +64,7 @@ impl Exchange {
             runtime: Handle::try_current().ok(),
             session: request.headers().get(MCP_SESSION_ID).cloned(),
             initialize: request.body().message().is_some_and(JsonRpcMessage::is_initialize),
+            is_delete: request.method() == Method::DELETE,
         }
     }
 
@@ -73,10 +75,14 @@ impl Exchange {
             // MCP 2025-11-25 §Sending Messages to the Server, rule 4 asks for 202. Servers send 200 and 204 too, with
             // all kinds of bodies, and mean the same.
             (Expects::Acceptance, true) => Reading::Drain(None),
+            // The session is over either way: nobody would wait for what else the server has to say.
+            (Expects::Acceptance, false) if self.is_delete => {
+                Reading::Drain(Some(self.unexpected_status(head, &[]).into()))
+            }
             (Expects::Acceptance, false) => Reading::Whole(Whole::Status),
             (Expects::Messages, true) if has_type(head, "text/event-stream") => Reading::Events,
             (Expects::Messages, _) if is_not_offered(head) => {
-                Reading::Drain(Some(NotOffered::new(Some(status))))
+                Reading::Drain(Some(NotOffered::new(Some(status)).into()))
             }
             (Expects::Messages, _) => Reading::Whole(Whole::Status),
             // "Accepted", "No Content", "Reset Content": none of them brings a response.
@@ -170,11 +176,8 @@ impl Exchange {
                 Events::from(JsonRpcMessage::Response(response))
             }
             (error, _) => {
-                let preview = self.preview(&body.bytes);
-                let status =
-                    UnexpectedStatus::new(head.status, &head.headers, self.session.is_some(), preview);
                 let error = error.and_then(|response| response.into_outcome().err());
-                Events::error(status.with_json_rpc(error).for_initialize(self.initialize))
+                Events::error(self.unexpected_status(head, &body.bytes).with_json_rpc(error))
             }
         }
     }
@@ -197,6 +200,11 @@ impl Exchange {
             tracing::warn!(method = message.method(), "dropped a request from a server of the modern era");
         }
         admitted
+    }
+
+    fn unexpected_status(&self, head: &Parts, text: &[u8]) -> UnexpectedStatus {
+        UnexpectedStatus::new(head.status, &head.headers, self.session.is_some(), self.preview(text))
+            .for_initialize(self.initialize)
     }
 
     fn unexpected_content(&self, head: &Parts, problem: ContentProblem, text: &[u8]) -> Events {
@@ -242,7 +250,7 @@ fn json_rpc_error(head: &Parts, body: &Bytes) -> Option<JsonRpcResponse> {
 
 /// Keeps secrets of the answer's head out of every `Debug` output.
 pub(super) fn mark_sensitive(headers: &mut HeaderMap) {
-    for name in [MCP_SESSION_ID, SET_COOKIE, WWW_AUTHENTICATE] {
+    for name in [LOCATION, MCP_SESSION_ID, SET_COOKIE, WWW_AUTHENTICATE] {
         if let Entry::Occupied(mut entry) = headers.entry(name) {
             entry.iter_mut().for_each(|value| value.set_sensitive(true));
         }
