@@ -3,6 +3,7 @@
 // Every file of tests is a crate of its own and uses only a part of this.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+pub(crate) mod bridge;
 pub(crate) mod client;
 
 use std::fmt::Debug;
@@ -136,10 +137,14 @@ pub(crate) fn now<F: Future>(future: F) -> F::Output {
 pub(crate) fn all<S: Stream>(stream: S) -> Vec<S::Item> {
     let mut stream = task::spawn(stream);
     let mut items = Vec::new();
-    while let Some(item) = assert_ready!(stream.poll_next()) {
-        items.push(item);
+    loop {
+        match stream.poll_next() {
+            Poll::Ready(Some(item)) => items.push(item),
+            Poll::Ready(None) => return items,
+            // It may let others have their turn.
+            Poll::Pending => assert!(stream.is_woken(), "pending"),
+        }
     }
-    items
 }
 
 /// The response at the end of a reply that need not wait.
