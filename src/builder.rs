@@ -7,18 +7,24 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Uri};
 use http_body::Body;
 use http_body_util::Full;
+use tower::layer::util::{Identity, Stack};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceBuilder};
 
 use crate::StreamableHttp;
 use crate::error::BoxError;
+use crate::layers::first_byte_timeout::{FirstByteTimeout, FirstByteTimeoutLayer};
+use crate::layers::redirect::{Redirect, RedirectLayer};
 use crate::layers::sse::Limits;
 use crate::layers::{
     Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, Session, SetSessionIdLayer, SseLayer,
     StampVersionLayer,
 };
 
-/// Options for a [`StreamableHttp`], over the HTTP service `S`.
+/// An HTTP client with the transport's own layers around it, innermost of all.
+pub type Wire<C> = Redirect<FirstByteTimeout<C>>;
+
+/// Options for a [`StreamableHttp`], over the HTTP client `C` with the layers `L` around it.
 ///
 /// ```
 /// use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -36,26 +42,34 @@ use crate::layers::{
 /// # }
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct Builder<S> {
+pub struct Builder<C, L = Identity> {
     uri: Uri,
     /// An error waits here for `build`, so that options chain.
-    http: Result<S, Error>,
+    client: Result<C, Error>,
+    http_layers: L,
+    redirect: RedirectLayer,
+    first_byte_timeout: FirstByteTimeoutLayer,
     headers: HeaderMap,
     limits: Limits,
     terminate_timeout: Duration,
 }
 
-impl<S> Builder<S> {
-    pub(crate) fn new(uri: Uri, http: Result<S, Error>) -> Self {
+impl<C> Builder<C> {
+    pub(crate) fn new(uri: Uri, client: Result<C, Error>) -> Self {
         Self {
             uri,
-            http,
+            client,
+            http_layers: Identity::new(),
+            redirect: RedirectLayer::new(),
+            first_byte_timeout: FirstByteTimeoutLayer::new(),
             headers: HeaderMap::new(),
             limits: Limits::default(),
             terminate_timeout: Duration::from_secs(5),
         }
     }
+}
 
+impl<C, L> Builder<C, L> {
     /// Puts a layer around the HTTP client: authorization, tracing, whatever tower-http has. It sees every request that
     /// goes to the server (POST, GET and DELETE) as plain HTTP, with all headers set.
     ///
@@ -77,14 +91,38 @@ impl<S> Builder<S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn http_layer<L: Layer<S>>(self, layer: L) -> Builder<L::Service> {
+    pub fn http_layer<N>(self, layer: N) -> Builder<C, Stack<L, N>> {
         Builder {
             uri: self.uri,
-            http: self.http.map(|http| layer.layer(http)),
+            client: self.client,
+            http_layers: Stack::new(self.http_layers, layer),
+            redirect: self.redirect,
+            first_byte_timeout: self.first_byte_timeout,
             headers: self.headers,
             limits: self.limits,
             terminate_timeout: self.terminate_timeout,
         }
+    }
+
+    /// How many redirects of one request are followed, within the origin; 10 by default, 0 follows none. See
+    /// [`Redirect`].
+    pub fn max_redirects(self, redirects: usize) -> Self {
+        Self { redirect: self.redirect.max_redirects(redirects), ..self }
+    }
+
+    /// How long to wait for the head of the answer to a request; 300 s by default, `None` waits for ever. See
+    /// [`FirstByteTimeout`].
+    ///
+    /// For a single message there are [`FirstByte`](crate::options::FirstByte) and
+    /// [`Deadline`](crate::options::Deadline).
+    pub fn first_byte_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        Self { first_byte_timeout: self.first_byte_timeout.timeout(timeout), ..self }
+    }
+
+    /// Leaves the handling of redirects and of the wait for an answer's head to the client:
+    /// [`max_redirects`](Self::max_redirects) 0 and no [`first_byte_timeout`](Self::first_byte_timeout).
+    pub fn bare(self) -> Self {
+        self.max_redirects(0).first_byte_timeout(None)
     }
 
     /// Headers for every request; none by default. They replace those set by an earlier call. `accept` and
@@ -112,9 +150,10 @@ impl<S> Builder<S> {
     /// transport's own; the default client cannot be made.
     pub fn build<B>(self) -> Result<StreamableHttp, Error>
     where
-        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
-        S::Error: Into<BoxError>,
-        S::Future: Send + 'static,
+        L: Layer<Wire<C>>,
+        L::Service: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Request<Full<Bytes>>>>::Error: Into<BoxError>,
+        <L::Service as Service<Request<Full<Bytes>>>>::Future: Send + 'static,
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
@@ -128,9 +167,14 @@ impl<S> Builder<S> {
             // Outside of `MirrorHeaders`, which tells the era by the stamp.
             .layer(StampVersionLayer::new(session.clone()))
             .layer(MirrorHeadersLayer::new())
-            // From here on down there are bytes: the user's layers, then the client.
             .layer(SseLayer::new(self.limits))
-            .service(self.http?);
+            // From here on down there are bytes.
+            .layer(self.http_layers)
+            // Inside of the user's layers, so that one which adds credentials adds them once, to the first URL.
+            .layer(self.redirect)
+            // Innermost, so that each hop has a bound of its own.
+            .layer(self.first_byte_timeout)
+            .service(self.client?);
         let messages = EnvelopeLayer::new(endpoint.clone(), session.clone()).layer(envelopes.clone());
         Ok(StreamableHttp {
             // Erased side by side: one inside the other would cost every call the boxes of both.
@@ -144,12 +188,14 @@ impl<S> Builder<S> {
 }
 
 /// Without the values of headers, and without the query of the URL.
-impl<S> fmt::Debug for Builder<S> {
+impl<C, L> fmt::Debug for Builder<C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.keys().collect();
         f.debug_struct("Builder")
             .field("host", &self.uri.host())
             .field("headers", &names)
+            .field("redirect", &self.redirect)
+            .field("first_byte_timeout", &self.first_byte_timeout)
             .field("limits", &self.limits)
             .field("terminate_timeout", &self.terminate_timeout)
             .finish_non_exhaustive()

@@ -50,7 +50,7 @@ mod transport;
 
 pub use mcp_streamable_http_layers as layers;
 
-pub use self::builder::Builder;
+pub use self::builder::{Builder, Wire};
 #[cfg(feature = "client")]
 pub use self::client::Client;
 pub use self::transport::StreamableHttp;

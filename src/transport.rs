@@ -70,7 +70,8 @@ impl StreamableHttp {
     }
 
     /// Options for a transport to the server at `uri` over an HTTP client of your own: any
-    /// `Service<http::Request<Full<Bytes>>>`. It is used as it is.
+    /// `Service<http::Request<Full<Bytes>>>`. Around it go only the transport's own layers for redirects and for the wait
+    /// for an answer's head, unless the builder is made [`bare`](Builder::bare).
     ///
     /// A client that can tell that a request was never written should fail with [`NotSent`](crate::error::NotSent).
     ///
@@ -152,9 +153,9 @@ impl StreamableHttp {
         let delete = self.envelopes.clone().oneshot(self.endpoint.delete());
         // Without a runtime there is no timer, and tokio's would panic.
         let answer = match Handle::try_current() {
-            Ok(_) => tokio::time::timeout(self.terminate_timeout, delete)
-                .await
-                .map_err(|_| Error::new(TimedOut::new("ending the session", self.terminate_timeout)))?,
+            Ok(_) => tokio::time::timeout(self.terminate_timeout, delete).await.map_err(|_| {
+                Error::new(TimedOut::new("ending the session", "terminate_timeout", self.terminate_timeout))
+            })?,
             Err(_) => delete.await,
         };
         answer.map(drop).map_err(Error::new)

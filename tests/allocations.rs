@@ -20,7 +20,7 @@ use tower::{Service, ServiceExt};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// What a call may cost beyond the same exchange without the transport.
-const PER_JSON_CALL: usize = 4;
+const PER_JSON_CALL: usize = 5;
 const PER_EVENT: usize = 1;
 
 type Client = BoxCloneSyncService<Request<Full<Bytes>>, Response<Full<Bytes>>, Infallible>;

@@ -34,18 +34,20 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::endpoint::reserved;
 use crate::error::{BoxError, Error, InvalidMessage};
 use crate::headers::{self, MCP_PROTOCOL_VERSION};
-use crate::options::ExtraHeaders;
+use crate::options::{Deadline, ExtraHeaders};
 use crate::refusable::Refusable;
+use crate::reply::Until;
 use crate::{
     Endpoint, Era, Events, Expects, JsonRpcMessage, Payload, ProtocolVersion, Reply, RequestId, Session,
 };
@@ -77,7 +79,7 @@ impl<S> Layer<S> for EnvelopeLayer {
 /// Besides what fails below, a call fails with [`InvalidMessage`], and nothing is sent, if
 /// - the id of a request is a number that is no integer (MCP §Requests),
 /// - the versions that the message names in a header and in `_meta` disagree, or cannot be sent in a header,
-/// - its [`ExtraHeaders`] have one that is the transport's own,
+/// - its [`ExtraHeaders`] have one that is the transport's own, or it has a [`Deadline`] and there is no tokio runtime,
 /// - it is a response in the modern era (MCP 2026-07-28 §Sending Messages, rule 4).
 ///
 /// A call whose answer is ready and is an error fails at once; any other error is an item of the reply.
@@ -91,9 +93,9 @@ pub struct Envelope<S> {
 impl<S> Envelope<S> {
     /// Notes what the message changes, and puts it into a POST.
     fn wrap(&self, mut message: JsonRpcMessage) -> Result<Request<Payload>, InvalidMessage> {
-        let mut extensions = std::mem::take(message.extensions_mut());
-        let ExtraHeaders(mut extra) = extensions.remove().unwrap_or_default();
+        let ExtraHeaders(mut extra) = message.extensions_mut().remove().unwrap_or_default();
         let stamp = self.check(&message, &extra)?;
+        let mut extensions = std::mem::take(message.extensions_mut());
         if message.is_initialize() {
             // MCP 2025-11-25 §Session Management: `initialize` starts afresh, without session or version.
             extensions.insert(self.session.begin());
@@ -116,6 +118,9 @@ impl<S> Envelope<S> {
     ) -> Result<Option<ProtocolVersion>, InvalidMessage> {
         if let (JsonRpcMessage::Request(_), Some(RequestId::Other(id))) = (message, message.id()) {
             return Err(InvalidMessage::new(format!("its id {id} is neither a string nor an integer")));
+        }
+        if message.extensions().get::<Deadline>().is_some() && Handle::try_current().is_err() {
+            return Err(InvalidMessage::new("its deadline needs a tokio runtime"));
         }
         if let Some(name) = extra.keys().find(|name| headers::is_reserved(name)) {
             return Err(InvalidMessage::new(reserved(name)));
@@ -163,9 +168,10 @@ where
         match self.wrap(message) {
             Ok(request) => ResponseFuture {
                 expects: Some(Expects::of(&request)),
+                until: request.extensions().get().copied().and_then(Until::new),
                 inner: Refusable::Called { future: self.inner.call(request) },
             },
-            Err(error) => ResponseFuture { expects: None, inner: Refusable::refused(error) },
+            Err(error) => ResponseFuture { expects: None, until: None, inner: Refusable::refused(error) },
         }
     }
 }
@@ -178,6 +184,7 @@ pin_project! {
         #[pin]
         inner: Refusable<F>,
         expects: Option<Expects>,
+        until: Option<Until>,
     }
 }
 
@@ -190,7 +197,13 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (head, mut events) = ready!(this.inner.poll(cx)).map_err(Error::from)?.into_parts();
+        let Poll::Ready(response) = this.inner.poll(cx) else {
+            return match this.until {
+                Some(until) => until.poll_missed(cx).map(Err),
+                None => Poll::Pending,
+            };
+        };
+        let (head, mut events) = response.map_err(Error::from)?.into_parts();
         if let Some([Err(_), ..]) = events.ready() {
             // Of an error that is there already, middleware above should learn now, not when the reply is read.
             if let Poll::Ready(Some(Err(error))) = futures_core::Stream::poll_next(Pin::new(&mut events), cx)
@@ -199,6 +212,6 @@ where
             }
         }
         let expects = this.expects.take().unwrap_or(Expects::Acceptance);
-        Poll::Ready(Ok(Reply::new(expects, events).with_head(head)))
+        Poll::Ready(Ok(Reply::new(expects, events).with_head(head).until(this.until.take())))
     }
 }

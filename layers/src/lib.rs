@@ -16,6 +16,7 @@
 //! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |
 //! | wire | `http::Request<Full<Bytes>>` → `http::Response<impl Body>` | your own: authorization, tracing, all of tower-http |
+//! | | | [`RedirectLayer`], [`FirstByteTimeoutLayer`], innermost |
 //!
 //! # Example
 //!
@@ -56,10 +57,12 @@
 //! ```
 
 mod correlate;
+mod drain;
 mod endpoint;
 pub mod envelope;
 pub mod error;
 mod event;
+pub mod first_byte_timeout;
 pub mod headers;
 pub mod message;
 pub mod mirror_headers;
@@ -67,6 +70,7 @@ pub mod options;
 mod payload;
 pub mod protocol_version;
 mod raw_json;
+pub mod redirect;
 mod refusable;
 mod reply;
 mod session;
@@ -78,6 +82,7 @@ pub use self::endpoint::Endpoint;
 pub use self::envelope::{Envelope, EnvelopeLayer};
 pub use self::error::Error;
 pub use self::event::{Event, Events};
+pub use self::first_byte_timeout::{FirstByteTimeout, FirstByteTimeoutLayer};
 pub use self::message::{
     JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Params, RequestId,
     ResultError,
@@ -86,6 +91,7 @@ pub use self::mirror_headers::{MirrorHeaders, MirrorHeadersLayer};
 pub use self::payload::{Expects, Payload};
 pub use self::protocol_version::{StampVersion, StampVersionLayer};
 pub use self::raw_json::RawJson;
+pub use self::redirect::{Redirect, RedirectLayer};
 pub use self::reply::Reply;
 pub use self::session::Session;
 pub use self::session_id::{SetSessionId, SetSessionIdLayer};

@@ -8,6 +8,8 @@
 //! | option | on | what it does |
 //! |---|---|---|
 //! | [`ExtraHeaders`] | sent messages | adds HTTP headers to this message's POST |
+//! | [`Deadline`] | sent messages | fails the call if it is not over by then |
+//! | [`FirstByte`] | sent messages | bounds the wait for the head of the answer |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
 //!
 //! ```
@@ -22,10 +24,13 @@
 //! ```
 
 use std::fmt;
+use std::time::Duration;
 
 use http::HeaderMap;
+use tokio::time::{Instant, Sleep};
 
 use crate::RequestId;
+use crate::error::TimedOut;
 
 /// HTTP headers for one message's POST.
 ///
@@ -47,6 +52,53 @@ impl fmt::Debug for ExtraHeaders {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
+
+/// The time at which a call must be over: the wait for the head of the answer and all of its reply, until the response.
+///
+/// If it is not, the call, or the reply, fails with [`TimedOut`](crate::error::TimedOut). Without a deadline nothing
+/// bounds a stream that stays open. The clock is tokio's: outside a runtime such a message is refused.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_streamable_http_layers::JsonRpcMessage;
+/// use mcp_streamable_http_layers::options::Deadline;
+///
+/// let ping = JsonRpcMessage::request(1, "ping", ()).with(Deadline::within(Duration::from_secs(5)));
+/// # let _ = ping;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// `None`: later than can be told.
+    at: Option<Instant>,
+    after: Duration,
+}
+
+impl Deadline {
+    /// So long after now.
+    pub fn within(after: Duration) -> Self {
+        Self { at: Instant::now().checked_add(after), after }
+    }
+
+    pub(crate) fn clock(self) -> Option<Sleep> {
+        self.at.map(tokio::time::sleep_until)
+    }
+
+    pub(crate) fn missed(self) -> TimedOut {
+        TimedOut::new("the call", "Deadline", self.after)
+    }
+}
+
+/// How long to wait for the head of the answer to this message, in place of the bound of
+/// [`FirstByteTimeout`](crate::FirstByteTimeout), which obeys it.
+///
+/// [`Sse`](crate::Sse) gives this option to notifications and responses that have none, as they need no work:
+/// [`Limits::acceptance_timeout`](crate::sse::Limits::acceptance_timeout).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstByte(
+    /// The bound.
+    pub Duration,
+);
 
 /// The id that a response had on the wire where it was not its request's: `None` for `null` or none at all.
 ///

@@ -2,14 +2,17 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytestring::ByteString;
 use futures_core::Stream;
 use http::response::Parts;
+use tokio::time::Sleep;
 
-use crate::error::{EndedStream, Error, InvalidMessage};
+use crate::error::{BoxError, EndedStream, Error, InvalidMessage};
+use crate::options::Deadline;
 use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
 
 /// The messages that the server answers one message with, as they arrive: a [`Stream`] of
@@ -46,6 +49,25 @@ pub struct Reply {
     map: Option<Map>,
     last_event_id: Option<ByteString>,
     head: Option<Box<Parts>>,
+    until: Option<Until>,
+}
+
+/// A deadline with its clock running.
+#[derive(Debug)]
+pub(crate) struct Until {
+    deadline: Deadline,
+    clock: Pin<Box<Sleep>>,
+}
+
+impl Until {
+    pub(crate) fn new(deadline: Deadline) -> Option<Self> {
+        Some(Self { deadline, clock: Box::pin(deadline.clock()?) })
+    }
+
+    /// Ready when it is too late.
+    pub(crate) fn poll_missed(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        self.clock.as_mut().poll(cx).map(|()| Error::new(self.deadline.missed()))
+    }
 }
 
 type Item = Result<JsonRpcMessage, Error>;
@@ -58,12 +80,26 @@ const UNSEEN_EVENTS: usize = 64;
 impl Reply {
     /// The reply that `events` make to a message whose answer is what `expects` says.
     pub fn new(expects: Expects, events: Events) -> Self {
-        Self { events, guard: None, expects, ended: false, map: None, last_event_id: None, head: None }
+        Self {
+            events,
+            guard: None,
+            expects,
+            ended: false,
+            map: None,
+            last_event_id: None,
+            head: None,
+            until: None,
+        }
     }
 
     /// Notes the head of the HTTP answer.
     pub fn with_head(mut self, head: Parts) -> Self {
         self.head = Some(Box::new(head));
+        self
+    }
+
+    pub(crate) fn until(mut self, until: Option<Until>) -> Self {
+        self.until = until;
         self
     }
 
@@ -132,7 +168,7 @@ impl Reply {
     }
 
     /// What `event` means to the caller: `None` if it carries no message.
-    fn next_item(&mut self, event: Option<Result<Event, crate::error::BoxError>>) -> Option<Option<Item>> {
+    fn next_item(&mut self, event: Option<Result<Event, BoxError>>) -> Option<Option<Item>> {
         let item = match event {
             Some(Ok(event)) => {
                 if let Some(id) = event.id {
@@ -162,7 +198,14 @@ impl Reply {
         }))
     }
 
+    /// While there is nothing to hand out: the error of a deadline that has passed.
+    fn poll_missed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let missed = self.until.as_mut().map_or(Poll::Pending, |until| until.poll_missed(cx));
+        missed.map(|error| self.next_item(Some(Err(error.into()))).flatten())
+    }
+
     fn end(&mut self) {
+        self.until = None;
         self.ended = true;
         self.events = Events::EMPTY;
         self.guard = None;
@@ -178,13 +221,15 @@ impl Stream for Reply {
             if this.ended {
                 return Poll::Ready(None);
             }
-            let event = std::task::ready!(Pin::new(&mut this.events).poll_next(cx));
+            let Poll::Ready(event) = Pin::new(&mut this.events).poll_next(cx) else {
+                return this.poll_missed(cx);
+            };
             if let Some(item) = this.next_item(event) {
                 return Poll::Ready(item);
             }
         }
         cx.waker().wake_by_ref();
-        Poll::Pending
+        this.poll_missed(cx)
     }
 }
 

@@ -43,7 +43,7 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             match tokio::time::timeout(timeout, connecting).await {
                 Ok(connected) => connected,
-                Err(_) => Err(TimedOut::new("connecting", timeout).into()),
+                Err(_) => Err(TimedOut::new("connecting", "connect_timeout", timeout).into()),
             }
         })
     }

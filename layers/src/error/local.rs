@@ -111,13 +111,19 @@ impl std::error::Error for InvalidOption {}
 #[derive(Debug)]
 pub struct TimedOut {
     what: &'static str,
+    knob: &'static str,
     after: Duration,
 }
 
 impl TimedOut {
-    /// `what` did not happen within `after`.
-    pub fn new(what: &'static str, after: Duration) -> Self {
-        Self { what, after }
+    /// `what` took longer than `after`, which `knob` sets.
+    pub fn new(what: &'static str, knob: &'static str, after: Duration) -> Self {
+        Self { what, knob, after }
+    }
+
+    /// The name of the option that sets the bound.
+    pub fn knob(&self) -> &'static str {
+        self.knob
     }
 
     /// The bound that passed.
@@ -128,7 +134,8 @@ impl TimedOut {
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} took longer than {:?}", self.what, self.after)
+        let Self { what, knob, after } = self;
+        write!(f, "{what} took longer than {after:?} (the limit is `{knob}`)")
     }
 }
 

@@ -1,14 +1,21 @@
 //! What an answer means, by its status and content type.
 
+use std::pin::Pin;
+use std::task::Context;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
 use http::response::Parts;
 use http::{Method, Request, StatusCode};
+use http_body::Body;
 use tokio::runtime::Handle;
+use tokio::time::Sleep;
 
 use super::Limits;
 use super::collect::{Collect, Collected, End};
 use crate::correlate::{correlate, correlate_batch};
+use crate::drain::Drain;
 use crate::error::{
     BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TooLarge, UnexpectedContent,
     UnexpectedStatus,
@@ -26,7 +33,7 @@ pub(super) struct Exchange {
     pub(super) era: Era,
     pub(super) limits: Limits,
     /// The runtime that was current when the call was made.
-    pub(super) runtime: Option<Handle>,
+    runtime: Option<Handle>,
     session: Option<HeaderValue>,
     initialize: bool,
     is_delete: bool,
@@ -98,16 +105,30 @@ impl Exchange {
 
     /// Reads `body` within the limits for what it is read for.
     pub(super) fn collect<B>(&self, body: B, whole: Whole) -> Collect<B> {
-        match (whole, &self.runtime) {
-            (Whole::Json, _) => Collect::new(body, self.limits.max_json_bytes, None),
-            (_, None) => Collect::new(body, self.limits.max_error_bytes, None),
-            (_, Some(runtime)) => {
-                // The timer needs the runtime of the call; the answer may be polled elsewhere.
-                let _entered = runtime.enter();
-                let timeout = Box::pin(tokio::time::sleep(self.limits.error_body_timeout));
-                Collect::new(body, self.limits.max_error_bytes, Some(timeout))
+        match whole {
+            Whole::Json => Collect::new(body, self.limits.max_json_bytes, None),
+            Whole::Status | Whole::Content => {
+                let clock = self.clock(Some(self.limits.error_body_timeout)).map(|(_, clock)| clock);
+                Collect::new(body, self.limits.max_error_bytes, clock)
             }
         }
+    }
+
+    /// A clock for `timeout`, if there is one, and a runtime for it: that of the call, as the answer may be polled
+    /// elsewhere.
+    pub(super) fn clock(&self, timeout: Option<Duration>) -> Option<(Duration, Pin<Box<Sleep>>)> {
+        let timeout = timeout?;
+        let _entered = self.runtime.as_ref()?.enter();
+        Some((timeout, Box::pin(tokio::time::sleep(timeout))))
+    }
+
+    /// Reads on, for the connection's sake, what is left of an answer.
+    pub(super) fn drain<B>(&self, body: Pin<Box<B>>, cx: &mut Context<'_>)
+    where
+        B: Body + Send + 'static,
+    {
+        let drain = Drain { max_bytes: self.limits.max_error_bytes, timeout: self.limits.drain_timeout };
+        drain.drain(body, self.runtime.as_ref(), cx);
     }
 
     /// The events of a body that was read whole.

@@ -9,10 +9,8 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
+use crate::drain::FRAMES_PER_POLL;
 use crate::error::BoxError;
-
-/// A server can send any number of empty or tiny frames; so many are taken before other tasks get their turn.
-pub(super) const FRAMES_PER_POLL: usize = 64;
 
 pin_project! {
     /// Reads `body` to its end, to its limit, or until `timeout`, whichever comes first.

@@ -11,7 +11,6 @@ use pin_project_lite::pin_project;
 
 use super::answer::{Exchange, Reading, Whole, mark_sensitive};
 use super::collect::Collect;
-use super::drain::drain;
 use super::stream::EventStream;
 use crate::Events;
 use crate::error::BoxError;
@@ -67,7 +66,7 @@ where
                         }
                         Reading::Events => Events::new(EventStream::new(body, head.status, exchange.clone())),
                         Reading::Drain(failure) => {
-                            drain(Box::pin(body), exchange.limits, exchange.runtime.as_ref(), cx);
+                            exchange.drain(Box::pin(body), cx);
                             failure.map_or(Events::EMPTY, Events::error)
                         }
                     };

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// How much of an answer is read, and for how long.
 ///
-/// No limit is a total time: a stream may stay open as long as the server likes.
+/// No limit is a total time: a stream may stay open as long as the server likes. For a single message there is
+/// [`Deadline`](crate::options::Deadline).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub(crate) max_event_bytes: usize,
@@ -12,6 +13,8 @@ pub struct Limits {
     pub(crate) max_error_bytes: usize,
     pub(crate) error_body_timeout: Duration,
     pub(crate) drain_timeout: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) acceptance_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -22,6 +25,8 @@ impl Default for Limits {
             max_error_bytes: 64 << 10,
             error_body_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_millis(50),
+            idle_timeout: None,
+            acceptance_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -53,5 +58,17 @@ impl Limits {
     /// the rest of the body at once.
     pub fn drain_timeout(self, timeout: Duration) -> Self {
         Self { drain_timeout: timeout, ..self }
+    }
+
+    /// How long an event stream may be silent; no bound by default. Any byte counts, those of comments too. A stream
+    /// that is silent for longer fails, so only set this for servers that send comments to keep their streams alive.
+    pub fn idle_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        Self { idle_timeout: timeout.into(), ..self }
+    }
+
+    /// How long the answer to a notification or a response may take; 30 s by default. It is set as
+    /// [`FirstByte`](crate::options::FirstByte), so it takes a [`FirstByteTimeout`](crate::FirstByteTimeout) below.
+    pub fn acceptance_timeout(self, timeout: Duration) -> Self {
+        Self { acceptance_timeout: timeout, ..self }
     }
 }

@@ -44,7 +44,6 @@
 mod answer;
 mod collect;
 mod decoder;
-mod drain;
 mod future;
 mod limits;
 mod stream;
@@ -65,7 +64,8 @@ pub use self::limits::Limits;
 
 use self::answer::Exchange;
 use crate::error::BoxError;
-use crate::{Events, Payload};
+use crate::options::FirstByte;
+use crate::{Events, Expects, Payload};
 
 /// Applies [`Sse`]: see the [module's documentation](self).
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,6 +132,9 @@ where
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
         let exchange = Exchange::of(&request, self.limits);
+        if exchange.expects == Expects::Acceptance && request.extensions().get::<FirstByte>().is_none() {
+            request.extensions_mut().insert(FirstByte(self.limits.acceptance_timeout));
+        }
         // Ours replace the caller's: an answer of another type could not be read.
         if request.body().message().is_some() {
             let headers = request.headers_mut();

@@ -1,6 +1,7 @@
 //! The events of an open stream.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -9,14 +10,14 @@ use bytes::{Buf, Bytes};
 use bytestring::ByteString;
 use futures_core::Stream;
 use http::StatusCode;
-use http_body::Body;
+use http_body::{Body, Frame};
+use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
-use super::collect::FRAMES_PER_POLL;
-use super::drain::drain;
-use super::{Decoder, EventTooLarge, Frame};
+use super::{Decoder, EventTooLarge};
 use crate::correlate::{correlate, correlate_batch};
-use crate::error::{BoxError, BrokenStream, TooLarge};
+use crate::drain::FRAMES_PER_POLL;
+use crate::error::{BoxError, BrokenStream, TimedOut, TooLarge};
 use crate::message::Decoded;
 use crate::{Event, Expects, JsonRpcMessage};
 
@@ -34,17 +35,39 @@ pub(super) struct EventStream<B> {
     queue: VecDeque<Item>,
     status: StatusCode,
     exchange: Exchange,
+    idle: Option<Idle>,
 }
 
-impl<B: Body + Send + 'static> EventStream<B> {
+/// Runs out when no byte has come for a while.
+struct Idle {
+    timeout: Duration,
+    clock: Pin<Box<Sleep>>,
+}
+
+impl Idle {
+    fn restart(&mut self) {
+        // A bound beyond what the clock can tell stays where it is, decades away.
+        if let Some(end) = Instant::now().checked_add(self.timeout) {
+            self.clock.as_mut().reset(end);
+        }
+    }
+}
+
+impl<B> EventStream<B>
+where
+    B: Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     pub(super) fn new(body: B, status: StatusCode, exchange: Exchange) -> Self {
         let decoder = Decoder::new(exchange.limits.max_event_bytes);
-        Self { body: Some(Box::pin(body)), decoder, queue: VecDeque::new(), status, exchange }
+        let idle =
+            exchange.clock(exchange.limits.idle_timeout).map(|(timeout, clock)| Idle { timeout, clock });
+        Self { body: Some(Box::pin(body)), decoder, queue: VecDeque::new(), status, exchange, idle }
     }
 
     /// What a block of the stream means: its first item, if it has any. Further ones are queued.
-    fn read(&mut self, frame: Frame) -> Option<Item> {
-        let Frame { id, event, data, retry } = frame;
+    fn read(&mut self, frame: super::Frame) -> Option<Item> {
+        let super::Frame { id, event, data, retry } = frame;
         let position = Event { id: id.map(text), retry: retry.map(Duration::from_millis), message: None };
         // WHATWG HTML §9.2.6: without an `event:` field the type is "message". MCP gives no other a meaning.
         let data = match event {
@@ -108,7 +131,7 @@ impl<B: Body + Send + 'static> EventStream<B> {
                 Ok(_) => {
                     self.queue.clear();
                     if let Some(body) = self.body.take() {
-                        drain(body, self.exchange.limits, self.exchange.runtime.as_ref(), cx);
+                        self.exchange.drain(body, cx);
                     }
                 }
                 Err(_) => self.close(),
@@ -120,6 +143,25 @@ impl<B: Body + Send + 'static> EventStream<B> {
     fn close(&mut self) {
         self.queue.clear();
         self.body = None;
+    }
+
+    /// The next frame of the body, or the end of the wait for it. Data comes first: a clock that ran out while the
+    /// caller was busy says nothing of the server.
+    fn poll_frame(
+        body: Pin<&mut B>,
+        idle: &mut Option<Idle>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        match (body.poll_frame(cx), idle) {
+            (Poll::Ready(frame), idle) => {
+                idle.iter_mut().for_each(Idle::restart);
+                Poll::Ready(frame.map(|frame| frame.map_err(|error| BrokenStream(error.into()).into())))
+            }
+            (Poll::Pending, Some(Idle { timeout, clock })) => clock.as_mut().poll(cx).map(|()| {
+                Some(Err(TimedOut::new("the next byte of the stream", "idle_timeout", *timeout).into()))
+            }),
+            (Poll::Pending, None) => Poll::Pending,
+        }
     }
 }
 
@@ -149,7 +191,7 @@ where
                     this.close();
                     Some(Err(TooLarge { what: "an event", limit, knob: "max_event_bytes" }.into()))
                 }
-                (None, Some(body)) => match ready!(body.as_mut().poll_frame(cx)) {
+                (None, Some(body)) => match ready!(Self::poll_frame(body.as_mut(), &mut this.idle, cx)) {
                     Some(Ok(frame)) => {
                         if let Ok(mut data) = frame.into_data() {
                             this.decoder.push(data.copy_to_bytes(data.remaining()));
@@ -158,7 +200,7 @@ where
                     }
                     Some(Err(error)) => {
                         this.close();
-                        Some(Err(BrokenStream(error.into()).into()))
+                        Some(Err(error))
                     }
                     // WHATWG HTML §9.2.6: what no blank line has ended is discarded.
                     None => {
