@@ -41,6 +41,7 @@
 //!
 //! - `client`, on by default: the [`Client`] of [`StreamableHttp::new`], which is hyper with rustls. Without it there
 //!   is [`StreamableHttp::with_client`], which takes any HTTP client that is a tower service.
+//! - `ring`, on by default, and `aws-lc-rs`: the client's cryptography. With both, *ring* is used.
 
 mod builder;
 #[cfg(feature = "client")]
