@@ -29,6 +29,11 @@ async fn a_success_that_brings_no_response_is_an_error_at_once() {
     for (name, error, code) in [
         ("202", error_of(no_body(202)).await, -32600),
         ("204", error_of(no_body(204)).await, -32600),
+        (
+            "202 with a response",
+            error_of(|request| Answer::json(202, result(request, json!({})))).await,
+            -32600,
+        ),
         ("200 without a body", error_of(no_body(200)).await, -32600),
         ("an empty JSON body", error_of(json("")).await, -32600),
         ("blanks", error_of(json(" \r\n")).await, -32600),

@@ -10,13 +10,13 @@ use crate::support::{Answer, Request};
 /// A byte order mark, all three line endings, a comment, a message over several lines, text of two, three and four
 /// bytes a character, among it what only other formats take for the end of a line.
 const STREAM: &str = concat!(
-    "\u{feff}: hello\r\n",
-    "retry: 10\r\n",
-    "\r\n",
-    "id: ü-1\r\n",
+    "\u{feff}id: ü-1\r\n",
     "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\r\n",
     "data: \"params\":{\"progress\":1,\r\n",
     "data:\"text\":\"Grüße \u{2028}\u{85}😀\"}}\r\n",
+    "\r\n",
+    ": hello\r\n",
+    "retry: 10\r\n",
     "\r\n",
     "event: message\r",
     "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":2}}\r",
