@@ -14,6 +14,9 @@ use super::connect::Connector;
 use super::tls::Tls;
 use crate::error::Error;
 
+/// RFC 9113 §6.9.1: no flow-control window may be larger.
+const MAX_WINDOW: u32 = (1 << 31) - 1;
+
 /// Options for a [`Client`].
 ///
 /// ```no_run
@@ -38,6 +41,7 @@ pub struct ClientBuilder {
     pool_max_idle_per_host: usize,
     http2_ping_interval: Option<Duration>,
     http2_ping_timeout: Duration,
+    http2_stream_window: u32,
     tls: Tls,
 }
 
@@ -58,6 +62,7 @@ impl Default for ClientBuilder {
             pool_max_idle_per_host: 64,
             http2_ping_interval: Some(Duration::from_secs(20)),
             http2_ping_timeout: Duration::from_secs(10),
+            http2_stream_window: 1 << 20,
             tls: Tls::default(),
         }
     }
@@ -98,6 +103,13 @@ impl ClientBuilder {
     /// How long the answer to such a PING may take before the connection counts as gone. 10 s by default.
     pub fn http2_ping_timeout(self, timeout: Duration) -> Self {
         Self { http2_ping_timeout: timeout, ..self }
+    }
+
+    /// How many bytes of an answer may arrive over HTTP/2 before they are read; 1 MiB by default. It bounds what a reply
+    /// that nobody reads takes up. The connection has no such bound of its own, or the replies that are not read would
+    /// hold up the others.
+    pub fn http2_stream_window(self, bytes: u32) -> Self {
+        Self { http2_stream_window: bytes, ..self }
     }
 
     /// Speaks HTTP/1.1 only, for servers whose HTTP/2 stalls one request while another's stream is open. By default
@@ -167,10 +179,12 @@ impl ClientBuilder {
             .pool_idle_timeout(self.pool_idle_timeout)
             .pool_max_idle_per_host(self.pool_max_idle_per_host)
             .http2_only(self.protocol == Protocol::Http2)
+            .http2_initial_stream_window_size(self.http2_stream_window.min(MAX_WINDOW))
+            .http2_initial_connection_window_size(MAX_WINDOW)
             .http2_keep_alive_interval(self.http2_ping_interval)
             .http2_keep_alive_timeout(self.http2_ping_timeout)
             .http2_keep_alive_while_idle(true)
             .build(Connector::new(https, self.connect_timeout));
-        Client(Arc::new(client))
+        Client { pool: Arc::new(client), ping_timeout: self.http2_ping_timeout }
     }
 }

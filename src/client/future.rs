@@ -4,13 +4,16 @@ use std::error::Error as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Response;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use pin_project_lite::pin_project;
 
-use crate::error::{BoxError, BrokenStream, NotSent};
+use crate::error::{BoxError, BrokenStream, NotSent, TimedOut};
+
+const PING_KNOB: &str = "http2_ping_timeout";
 
 pin_project! {
     /// The response future of [`Client`](super::Client).
@@ -19,12 +22,13 @@ pin_project! {
     pub struct ResponseFuture {
         #[pin]
         inner: legacy::ResponseFuture,
+        ping_timeout: Duration,
     }
 }
 
 impl ResponseFuture {
-    pub(super) fn new(inner: legacy::ResponseFuture) -> Self {
-        Self { inner }
+    pub(super) fn new(inner: legacy::ResponseFuture, ping_timeout: Duration) -> Self {
+        Self { inner, ping_timeout }
     }
 }
 
@@ -32,15 +36,23 @@ impl Future for ResponseFuture {
     type Output = Result<Response<Incoming>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().inner.poll(cx).map_err(|error| {
-            if is_unsent(&error) { NotSent(error.into()).into() } else { BrokenStream(error.into()).into() }
+        let this = self.project();
+        this.inner.poll(cx).map_err(|error| {
+            let cause = hyper_error(&error);
+            // Hyper gave the request back untouched, which it calls cancelled.
+            if error.is_connect() || cause.is_some_and(hyper::Error::is_canceled) {
+                return NotSent(error.into()).into();
+            }
+            // The only clock of hyper's that runs is that of HTTP/2 PINGs.
+            let source = match cause.is_some_and(hyper::Error::is_timeout) {
+                true => TimedOut::new("the answer to an HTTP/2 PING", PING_KNOB, *this.ping_timeout).into(),
+                false => error.into(),
+            };
+            BrokenStream(source).into()
         })
     }
 }
 
-/// There was no connection to write to; or there was, and hyper gave the request back untouched, which it calls
-/// cancelled.
-fn is_unsent(error: &legacy::Error) -> bool {
-    let source = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
-    error.is_connect() || source.is_some_and(hyper::Error::is_canceled)
+fn hyper_error(error: &legacy::Error) -> Option<&hyper::Error> {
+    error.source()?.downcast_ref()
 }

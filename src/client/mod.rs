@@ -24,6 +24,7 @@ mod tls;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::Scheme;
@@ -50,7 +51,10 @@ use crate::error::{BoxError, Error, InvalidOption};
 /// connection, or a pooled one was closed before the request was on its way. Otherwise it fails with
 /// [`BrokenStream`](crate::error::BrokenStream).
 #[derive(Clone)]
-pub struct Client(Arc<legacy::Client<Connector, Full<Bytes>>>);
+pub struct Client {
+    pool: Arc<legacy::Client<Connector, Full<Bytes>>>,
+    ping_timeout: Duration,
+}
 
 impl Client {
     /// A client for `http` and `https` with default options.
@@ -91,7 +95,7 @@ impl Service<Request<Full<Bytes>>> for Client {
     }
 
     fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        ResponseFuture::new(self.0.request(request))
+        ResponseFuture::new(self.pool.request(request), self.ping_timeout)
     }
 }
 
