@@ -35,7 +35,7 @@ impl Gate {
     }
 
     /// Waits without a limit: a script may outlast any limit while the test is busy, and ends with its server.
-    pub(super) async fn passed(&self) {
+    pub(crate) async fn passed(&self) {
         // It cannot fail: the sender is in `self`.
         let _ = self.0.subscribe().wait_for(|open| *open).await;
     }

@@ -47,6 +47,7 @@ type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
 struct Events {
     requests: Vec<Request>,
     connections: usize,
+    closed: usize,
     gone: usize,
     failure: Option<String>,
 }
@@ -124,6 +125,18 @@ impl Server {
     /// How many TCP connections were accepted so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.events.borrow().connections
+    }
+
+    /// How many of these are still open.
+    pub(crate) fn open_connections(&self) -> usize {
+        let events = self.shared.events.borrow();
+        events.connections - events.closed
+    }
+
+    /// Waits until at most `count` connections are open.
+    #[track_caller]
+    pub(crate) fn wait_open(&self, count: usize) -> impl Future<Output = ()> {
+        self.wait("connections to close", move |events| events.connections - events.closed <= count)
     }
 
     /// How many exchanges the client has dropped so far; see [`Answer::client_gone`].
@@ -208,6 +221,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Gate) {
             biased;
             () = stop.passed() => break,
             Some(ended) = connections.join_next() => {
+                shared.events.send_modify(|events| events.closed += 1);
                 if let Err(error) = ended {
                     shared.fail(format!("a connection task failed: {error}"));
                 }
