@@ -59,6 +59,11 @@ fn provider() -> Result<Arc<CryptoProvider>, Error> {
 fn trusting(
     roots: Vec<CertificateDer<'static>>,
 ) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    // Asked before the verifier is, which would call it the peer's certificate.
+    let mut usable = RootCertStore::empty();
+    for root in &roots {
+        usable.add(root.clone()).map_err(|error| invalid(format!("the root certificates: {error:?}")))?;
+    }
     let provider = provider()?;
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.map_err(Error::new)?;
@@ -70,8 +75,9 @@ fn trusting(
     let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider);
     #[cfg(target_os = "android")]
     let verifier = rustls_platform_verifier::Verifier::new(provider);
-    let verifier = Arc::new(verifier.map_err(Error::new)?);
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier))
+    let verifier = verifier
+        .map_err(|error| invalid(format!("the platform's certificates cannot be loaded: {error}")))?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
 fn identify(
