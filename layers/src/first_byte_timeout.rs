@@ -110,14 +110,30 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let own = request.extensions().get().map(|FirstByte(own)| *own);
-        let timeout = own.or(self.timeout.filter(|_| *request.method() != Method::GET));
+        let (timeout, knob) = match request.extensions().get() {
+            Some(FirstByte(own)) => (Some(*own), own_knob(&request, *own)),
+            None => (self.timeout.filter(|_| *request.method() != Method::GET), "first_byte_timeout"),
+        };
         let timeout = timeout.filter(|_| Handle::try_current().is_ok());
         ResponseFuture {
             inner: self.inner.call(request),
             clock: timeout.map(tokio::time::sleep),
             timeout: timeout.unwrap_or_default(),
+            knob,
         }
+    }
+}
+
+/// On a request whose [`FirstByte`] is not the caller's but a default of [`Sse`](crate::Sse).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcceptanceTimeout(pub(crate) Duration);
+
+/// Where the bound that a request brings along was set.
+fn own_knob<B>(request: &Request<B>, own: Duration) -> &'static str {
+    match request.extensions().get() {
+        // Unless a layer in between has set another.
+        Some(AcceptanceTimeout(default)) if *default == own => "acceptance_timeout",
+        _ => "FirstByte",
     }
 }
 
@@ -131,6 +147,7 @@ pin_project! {
         #[pin]
         clock: Option<Sleep>,
         timeout: Duration,
+        knob: &'static str,
     }
 }
 
@@ -148,9 +165,7 @@ where
         }
         match this.clock.as_pin_mut().map(|clock| clock.poll(cx)) {
             Some(Poll::Ready(())) => {
-                Poll::Ready(Err(
-                    TimedOut::new("the head of the answer", "first_byte_timeout", *this.timeout).into()
-                ))
+                Poll::Ready(Err(TimedOut::new("the head of the answer", this.knob, *this.timeout).into()))
             }
             Some(Poll::Pending) | None => Poll::Pending,
         }

@@ -64,6 +64,7 @@ pub use self::limits::Limits;
 
 use self::answer::Exchange;
 use crate::error::BoxError;
+use crate::first_byte_timeout::AcceptanceTimeout;
 use crate::options::FirstByte;
 use crate::{Events, Expects, Payload};
 
@@ -133,7 +134,9 @@ where
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
         let exchange = Exchange::of(&request, self.limits);
         if exchange.expects == Expects::Acceptance && request.extensions().get::<FirstByte>().is_none() {
-            request.extensions_mut().insert(FirstByte(self.limits.acceptance_timeout));
+            let timeout = self.limits.acceptance_timeout;
+            request.extensions_mut().insert(FirstByte(timeout));
+            request.extensions_mut().insert(AcceptanceTimeout(timeout));
         }
         // Ours replace the caller's: an answer of another type could not be read.
         if request.body().message().is_some() {
