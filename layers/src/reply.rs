@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytestring::ByteString;
 use futures_core::Stream;
 use http::response::Parts;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::error::{BoxError, EndedStream, Error, InvalidMessage};
 use crate::options::Deadline;
@@ -66,7 +66,15 @@ impl Until {
 
     /// Ready when it is too late.
     pub(crate) fn poll_missed(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
-        self.clock.as_mut().poll(cx).map(|()| Error::new(self.deadline.missed()))
+        self.clock.as_mut().poll(cx).map(|()| self.missed())
+    }
+
+    fn has_passed(&self) -> bool {
+        self.clock.deadline() <= Instant::now()
+    }
+
+    fn missed(&self) -> Error {
+        Error::new(self.deadline.missed())
     }
 }
 
@@ -175,7 +183,13 @@ impl Reply {
                     // A copy: the event's own is a slice that keeps a whole buffer of the client's alive.
                     self.last_event_id = (!id.is_empty()).then(|| ByteString::from(&*id));
                 }
-                Ok(event.message?)
+                let message = event.message?;
+                let late = |until: &&Until| message.as_response().is_none() && until.has_passed();
+                match self.until.as_ref().filter(late) {
+                    // While the server talks there may never be a pause in which the clock is looked at.
+                    Some(until) => Err(until.missed()),
+                    None => Ok(message),
+                }
             }
             Some(Err(error)) => Err(Error::from(error)),
             None if matches!(self.expects, Expects::Response(_)) => Err(Error::new(EndedStream)),
