@@ -181,6 +181,13 @@ fn a_stamp_is_dropped_from_an_initialize() {
 }
 
 #[test]
+fn an_initialize_that_names_a_version_in_its_meta_goes_without_the_header_too() {
+    let mut client = Client::new();
+    assert_eq!(client.version_of(versioned("initialize", "2026-07-28")), None);
+    assert_eq!(client.session.version(), None);
+}
+
+#[test]
 fn what_is_refused_is_not_sent_and_changes_nothing() {
     let stamp = |version| extra(&[("mcp-protocol-version", version)]);
     let fraction = RequestId::Other(RawJson::parse("1.5").unwrap());

@@ -145,6 +145,20 @@ fn a_404_to_a_get_means_no_stream_unless_this_session_had_one() {
 }
 
 #[test]
+fn a_late_404_to_a_get_of_the_old_session_is_not_judged_by_the_new_one() {
+    let mut client = Client::in_session("old");
+    let slow = call(&mut client.envelopes, endpoint().get());
+    let (_, reply) = client.server.received();
+    client.begin("new");
+    let _ = client.exchange_empty(endpoint().get(), answer(200, "text/event-stream", "")).1.unwrap();
+
+    reply.send_response(answer(404, "", ""));
+    let item = all(now(slow).unwrap().into_body()).pop().unwrap();
+    assert!(item.unwrap_err().downcast_ref::<NotOffered>().is_some());
+    assert_eq!(client.session.id().unwrap(), "new");
+}
+
+#[test]
 fn any_answer_to_a_delete_ends_the_session() {
     for status in [200, 202, 204, 404, 405, 500] {
         let mut client = Client::in_session("one");

@@ -5,12 +5,16 @@ mod common;
 use common::client::{Client, RESULT};
 use common::*;
 use futures_util::StreamExt as _;
-use http::Request;
+use http::{Request, Response};
 use mcp_streamable_http_layers::error::Undecodable;
 use mcp_streamable_http_layers::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
-use mcp_streamable_http_layers::{Era, JsonRpcMessage, Payload, ProtocolVersion};
+use mcp_streamable_http_layers::{
+    Era, Events, JsonRpcMessage, Payload, ProtocolVersion, Session, SetSessionIdLayer,
+};
 use serde_json::json;
 use tokio_test::task;
+use tower::Layer as _;
+use tower_test::mock;
 
 const REFUSAL: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#;
 
@@ -194,6 +198,21 @@ fn the_id_is_not_shown() {
         format!("{:?}", client.messages),
     ] {
         assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}
+
+#[test]
+fn the_layer_alone_keeps_its_rules_whatever_lies_below() {
+    for (status, begins) in [(200, true), (202, true), (400, false), (500, false)] {
+        let (mock, handle) = mock::pair::<Request<Payload>, Response<Events>>();
+        let (session, mut server) = (Session::new(), Server(handle));
+        let mut service = SetSessionIdLayer::new(session.clone()).layer(mock);
+        let sent = call(&mut service, endpoint().post(initialize(1)));
+        let mut answer = Response::new(Events::from(JsonRpcMessage::response(1, json!({}))));
+        *answer.status_mut() = status.try_into().unwrap();
+        server.received().1.send_response(with_header(answer, "mcp-session-id", b"abc"));
+        let _ = all(now(sent).unwrap().into_body());
+        assert_eq!(session.id().map(|id| id.is_sensitive()), begins.then_some(true), "{status}");
     }
 }
 

@@ -54,6 +54,19 @@ fn other_bodies_on_an_error_status_are_not() {
 }
 
 #[test]
+fn a_404_tells_whether_the_request_named_a_session() {
+    for (session, code, message) in [(true, -32600, "Session terminated"), (false, -32601, "Not Found")] {
+        let mut request = endpoint().post(ping(1));
+        if session {
+            request.headers_mut().extend(headers(&[("mcp-session-id", "abc")]));
+        }
+        let error = failure(answered(request, answer(404, "", "")).into_body());
+        assert_eq!(error.find::<UnexpectedStatus>().map(UnexpectedStatus::had_session), Some(session));
+        assert_eq!((error.to_json_rpc().code(), error.to_json_rpc().message()), (code, message));
+    }
+}
+
+#[test]
 fn a_challenge_is_an_error_whatever_the_body() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}"#;
     for status in [401, 403] {
