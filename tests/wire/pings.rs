@@ -21,6 +21,8 @@ async fn start() -> (Peer, Proxy, StreamableHttp) {
     .await;
     let proxy = Proxy::start(peer.address()).await;
     let client = plain().http2_prior_knowledge().http2_ping_interval(INTERVAL).http2_ping_timeout(TIMEOUT);
+    // So that it is the pings that find out.
+    let client = client.pool_idle_timeout(None);
     let transport = transport(proxy.url(), client);
     works(&transport, ping(1)).await;
     (peer, proxy, transport)
