@@ -20,6 +20,7 @@ mod headers;
 mod listening;
 mod modern;
 mod notifications;
+mod redirects;
 mod secrets;
 mod sessions;
 mod sse;
