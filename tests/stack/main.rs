@@ -28,3 +28,4 @@ mod sse_framing;
 #[path = "../support/mod.rs"]
 mod support;
 mod termination;
+mod timeouts;
