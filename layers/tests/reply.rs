@@ -101,6 +101,7 @@ fn a_reply_to_a_request_ends_in_exactly_one_response_or_error() {
         let mut seen = Vec::new();
         while let Poll::Ready(Some(item)) = reply.poll_next() {
             seen.push(item);
+            assert!(seen.len() < 10, "it does not end");
         }
         assert_eq!(kinds(seen), expected);
         assert!(matches!(reply.poll_next(), Poll::Ready(None)), "and it stays at its end");

@@ -139,7 +139,10 @@ pub(crate) fn all<S: Stream>(stream: S) -> Vec<S::Item> {
     let mut items = Vec::new();
     loop {
         match stream.poll_next() {
-            Poll::Ready(Some(item)) => items.push(item),
+            Poll::Ready(Some(item)) => {
+                items.push(item);
+                assert!(items.len() < 10_000, "it does not end");
+            }
             Poll::Ready(None) => return items,
             // It may let others have their turn.
             Poll::Pending => assert!(stream.is_woken(), "pending"),
