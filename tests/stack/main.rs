@@ -27,5 +27,6 @@ mod sse;
 mod sse_framing;
 #[path = "../support/mod.rs"]
 mod support;
+mod swap;
 mod termination;
 mod timeouts;
