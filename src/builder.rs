@@ -18,7 +18,7 @@ use crate::layers::redirect::{Redirect, RedirectLayer};
 use crate::layers::sse::Limits;
 use crate::layers::{
     Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, Session, SetSessionIdLayer, SseLayer,
-    StampVersionLayer,
+    StampVersionLayer, TranslateCancelLayer,
 };
 
 /// An HTTP client with the transport's own layers around it, innermost of all.
@@ -175,7 +175,11 @@ impl<C, L> Builder<C, L> {
             // Innermost, so that each hop has a bound of its own.
             .layer(self.first_byte_timeout)
             .service(self.client?);
-        let messages = EnvelopeLayer::new(endpoint.clone(), session.clone()).layer(envelopes.clone());
+        let messages = ServiceBuilder::new()
+            // Outside of all that could send a request again: whatever becomes of it, it is one request to the caller.
+            .layer(TranslateCancelLayer::new(session.clone()))
+            .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
+            .service(envelopes.clone());
         Ok(StreamableHttp {
             // Erased side by side: one inside the other would cost every call the boxes of both.
             messages: BoxCloneSyncService::new(messages),

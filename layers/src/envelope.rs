@@ -135,7 +135,10 @@ impl<S> Envelope<S> {
 }
 
 /// The version that a message names itself, in its `_meta` or in a header of the caller's.
-fn stamp(message: &JsonRpcMessage, extra: &HeaderMap) -> Result<Option<ProtocolVersion>, InvalidMessage> {
+pub(crate) fn stamp(
+    message: &JsonRpcMessage,
+    extra: &HeaderMap,
+) -> Result<Option<ProtocolVersion>, InvalidMessage> {
     let bad = |error| InvalidMessage::new(format!("its protocol version cannot be sent: {error}"));
     let meta = match message {
         JsonRpcMessage::Request(request) => request.protocol_version().map_err(bad)?.cloned(),
@@ -208,7 +211,7 @@ where
             // Of an error that is there already, middleware above should learn now, not when the reply is read.
             if let Poll::Ready(Some(Err(error))) = futures_core::Stream::poll_next(Pin::new(&mut events), cx)
             {
-                return Poll::Ready(Err(Error::from(error)));
+                return Poll::Ready(Err(Error::from(error).in_answer(head.status)));
             }
         }
         let expects = this.expects.take().unwrap_or(Expects::Acceptance);

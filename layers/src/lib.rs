@@ -56,6 +56,7 @@
 //! # }
 //! ```
 
+pub mod cancellation;
 mod correlate;
 mod drain;
 mod endpoint;
@@ -78,6 +79,7 @@ pub mod session_id;
 pub mod sse;
 mod version;
 
+pub use self::cancellation::{TranslateCancel, TranslateCancelLayer};
 pub use self::endpoint::Endpoint;
 pub use self::envelope::{Envelope, EnvelopeLayer};
 pub use self::error::Error;

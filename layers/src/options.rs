@@ -31,6 +31,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::RequestId;
 use crate::error::TimedOut;
+use crate::session::SessionMark;
 
 /// HTTP headers for one message's POST.
 ///
@@ -109,3 +110,7 @@ pub struct WireId(
     /// The id.
     pub Option<RequestId>,
 );
+
+/// The session that a request was sent in. A message that carries it is sent in that one, or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Pinned(pub(crate) SessionMark);

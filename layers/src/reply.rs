@@ -11,6 +11,7 @@ use futures_core::Stream;
 use http::response::Parts;
 use tokio::time::{Instant, Sleep};
 
+use crate::cancellation;
 use crate::error::{BoxError, EndedStream, Error, InvalidMessage};
 use crate::options::Deadline;
 use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
@@ -41,8 +42,9 @@ use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
 /// ```
 #[must_use = "dropping a reply before its response cancels the request"]
 pub struct Reply {
-    /// Before `guard`: fields drop in this order, and whoever holds the guard wants to see the stream closed.
+    /// Before the guards: fields drop in this order, and whoever holds a guard wants to see the stream closed.
     events: Events,
+    in_flight: Option<cancellation::Guard>,
     guard: Option<Box<dyn Any + Send>>,
     expects: Expects,
     ended: bool,
@@ -90,6 +92,7 @@ impl Reply {
     pub fn new(expects: Expects, events: Events) -> Self {
         Self {
             events,
+            in_flight: None,
             guard: None,
             expects,
             ended: false,
@@ -108,6 +111,11 @@ impl Reply {
 
     pub(crate) fn until(mut self, until: Option<Until>) -> Self {
         self.until = until;
+        self
+    }
+
+    pub(crate) fn in_flight(mut self, guard: Option<cancellation::Guard>) -> Self {
+        self.in_flight = guard;
         self
     }
 
@@ -198,6 +206,13 @@ impl Reply {
                 return Some(None);
             }
         };
+        let mut item = match &mut self.in_flight {
+            Some(guard) => guard.pass(item),
+            None => item,
+        };
+        if let Some(head) = &self.head {
+            item = item.map_err(|error| error.in_answer(head.status));
+        }
         let last = match (&self.expects, &item) {
             (Expects::Messages, _) => false,
             (_, Ok(message)) => message.as_response().is_some(),
@@ -212,16 +227,21 @@ impl Reply {
         }))
     }
 
-    /// While there is nothing to hand out: the error of a deadline that has passed.
-    fn poll_missed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        let missed = self.until.as_mut().map_or(Poll::Pending, |until| until.poll_missed(cx));
-        missed.map(|error| self.next_item(Some(Err(error.into()))).flatten())
+    /// While there is nothing to hand out: the error of a request that was cancelled, or of a deadline that has passed.
+    fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let severed = self.in_flight.as_ref().map_or(Poll::Pending, |guard| guard.poll_severed(cx));
+        let cut = match (severed, &mut self.until) {
+            (Poll::Pending, Some(until)) => until.poll_missed(cx),
+            (severed, _) => severed,
+        };
+        cut.map(|error| self.next_item(Some(Err(error.into()))).flatten())
     }
 
     fn end(&mut self) {
         self.until = None;
         self.ended = true;
         self.events = Events::EMPTY;
+        self.in_flight = None;
         self.guard = None;
     }
 }
@@ -231,19 +251,22 @@ impl Stream for Reply {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         let this = self.get_mut();
+        if let Some(error) = this.in_flight.as_ref().and_then(cancellation::Guard::severed) {
+            return Poll::Ready(this.next_item(Some(Err(error.into()))).flatten());
+        }
         for _ in 0..UNSEEN_EVENTS {
             if this.ended {
                 return Poll::Ready(None);
             }
             let Poll::Ready(event) = Pin::new(&mut this.events).poll_next(cx) else {
-                return this.poll_missed(cx);
+                return this.poll_cut(cx);
             };
             if let Some(item) = this.next_item(event) {
                 return Poll::Ready(item);
             }
         }
         cx.waker().wake_by_ref();
-        this.poll_missed(cx)
+        this.poll_cut(cx)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderValue, Request};
 
 use crate::headers::MCP_PROTOCOL_VERSION;
+use crate::options::Pinned;
 use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion};
 
 /// What the layers of one transport share: the session's id, the protocol version with its era, and the `initialize`
@@ -43,6 +44,14 @@ enum SessionId {
 /// The handshake that an `initialize` belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake(u64);
+
+/// One session, to be told from those before and after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionMark {
+    handshake: Handshake,
+    /// Marked sensitive.
+    id: Option<HeaderValue>,
+}
 
 /// What a request is to be sent with.
 pub(crate) enum Claim {
@@ -134,6 +143,15 @@ impl Session {
         }
     }
 
+    /// The session that a request which is sent now belongs to.
+    pub(crate) fn pin(&self) -> Pinned {
+        Pinned(self.lock().mark())
+    }
+
+    pub(crate) fn is_current(&self, pinned: &Pinned) -> bool {
+        self.lock().mark() == pinned.0
+    }
+
     /// The server answered 404 to the id `sent`. An id that has been replaced since does not touch its successor.
     pub(crate) fn expire(&self, sent: &HeaderValue) {
         let mut state = self.lock();
@@ -188,6 +206,14 @@ fn stamp(request: &Request<Payload>, message: Option<&JsonRpcMessage>) -> Option
 impl State {
     fn clear(&mut self) {
         *self = Self { handshakes: self.handshakes, ..Self::default() };
+    }
+
+    fn mark(&self) -> SessionMark {
+        let id = match &self.id {
+            SessionId::Live(id) => Some(id.clone()),
+            SessionId::None | SessionId::Expired => None,
+        };
+        SessionMark { handshake: Handshake(self.handshakes), id }
     }
 
     fn holds(&self, sent: &HeaderValue) -> bool {

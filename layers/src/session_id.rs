@@ -89,6 +89,14 @@ pub struct SetSessionId<S> {
     session: Session,
 }
 
+impl<S> SetSessionId<S> {
+    /// Does not send what belongs to a session that is over.
+    fn refuse<F>(&self) -> ResponseFuture<F> {
+        let inner = Refusable::refused(SessionExpired::new(None));
+        ResponseFuture { inner, role: Role::None, session: self.session.clone() }
+    }
+}
+
 impl<S> Service<Request<Payload>> for SetSessionId<S>
 where
     S: Service<Request<Payload>, Response = Response<Events>>,
@@ -112,19 +120,16 @@ where
             _ if self.session.version_of(&request).is_some_and(|version| version.era() == Era::Modern) => {
                 Role::None
             }
+            _ if request.extensions().get().is_some_and(|pinned| !self.session.is_current(pinned)) => {
+                return self.refuse();
+            }
             _ => match self.session.claim() {
                 Claim::Id(None) => Role::None,
                 Claim::Id(Some(id)) => {
                     request.headers_mut().insert(MCP_SESSION_ID, id.clone());
                     Role::Member { id, method: request.method().clone() }
                 }
-                Claim::Expired => {
-                    return ResponseFuture {
-                        inner: Refusable::refused(SessionExpired::new(None)),
-                        role: Role::None,
-                        session: self.session.clone(),
-                    };
-                }
+                Claim::Expired => return self.refuse(),
             },
         };
         ResponseFuture {

@@ -206,7 +206,7 @@ fn an_error_that_is_there_already_fails_the_call() {
 #[test]
 fn an_error_that_comes_later_is_an_item() {
     let mut client = Client::new();
-    let failure = || BoxError::from(TimedOut::new("it", Duration::from_secs(1)));
+    let failure = || BoxError::from(TimedOut::new("it", "knob", Duration::from_secs(1)));
     for events in [
         Events::all(vec![Ok(notification().into()), Err(failure())]),
         stream(vec![Ok(notification()), Err(failure())]),

@@ -95,15 +95,25 @@ fn each_answer_that_is_none_has_a_code_and_its_status() {
 }
 
 #[test]
+fn what_ends_an_answer_has_its_status() {
+    for stream in [b"data: {}\n\n".to_vec(), vec![b'x'; (16 << 20) + 1]] {
+        let error = failed(answer(200, "text/event-stream", stream));
+        assert_eq!(
+            (error.to_json_rpc().code(), error.status()),
+            (-32000, Some(http::StatusCode::OK)),
+            "{error}"
+        );
+        assert_eq!(data_of(&error), json!({ "source": "mcp-streamable-http", "status": 200 }), "{error}");
+        assert!(error.may_have_run());
+    }
+}
+
+#[test]
 fn what_has_no_answer_has_a_code_and_no_status() {
-    let ended = answer(200, "text/event-stream", "data: {}\n\n");
-    let huge = answer(200, "text/event-stream", vec![b'x'; (16 << 20) + 1]);
     for (code, error) in [
         (-32000, Error::new(NotSent("refused".into()))),
         (-32000, Error::new(BrokenStream("reset".into()))),
-        (-32000, failed(ended)),
-        (-32000, failed(huge)),
-        (-32000, Error::new(TimedOut::new("it", Duration::from_secs(1)))),
+        (-32000, Error::new(TimedOut::new("it", "knob", Duration::from_secs(1)))),
         (-32000, Error::new(tower::timeout::error::Elapsed::new())),
         (-32000, Error::new("something of the client's")),
         (-32000, Error::new(NotOffered::new(None))),
@@ -171,7 +181,7 @@ fn an_error_speaks_for_the_one_in_it() {
 fn every_kind_of_timeout_is_one() {
     let io = |kind| std::io::Error::new(kind, "io");
     for (timeout, error) in [
-        (true, Error::new(TimedOut::new("it", Duration::from_secs(1)))),
+        (true, Error::new(TimedOut::new("it", "knob", Duration::from_secs(1)))),
         (true, Error::new(tower::timeout::error::Elapsed::new())),
         (true, Error::new(io(std::io::ErrorKind::TimedOut))),
         (true, Error::new(BrokenStream(wrapped(io(std::io::ErrorKind::TimedOut)).into()))),
@@ -215,7 +225,7 @@ fn what_the_server_may_have_acted_on() {
         (true, failed(json_answer("{nope}"))),
         (true, failed(answer(200, "text/event-stream", ""))),
         (true, Error::new(BrokenStream("reset".into()))),
-        (true, Error::new(TimedOut::new("it", Duration::from_secs(1)))),
+        (true, Error::new(TimedOut::new("it", "knob", Duration::from_secs(1)))),
         (true, Error::new("something of the client's")),
     ] {
         assert_eq!(error.may_have_run(), may, "{error}");

@@ -175,6 +175,7 @@ async fn a_limit_of_one_deadlocks_nothing() {
     let server = server(|request| match (request.method.as_str(), request.rpc_method()) {
         ("GET", _) => Answer::sse().event(progress(1)).hang(),
         (_, Some("tools/call")) => Answer::sse().event(progress(1)).event(result(request, json!({}))).hang(),
+        (_, Some("notifications/cancelled")) => Answer::status(202),
         _ => legacy_handshake(request).unwrap(),
     })
     .await;

@@ -88,7 +88,8 @@ pub(crate) fn assert_not_sent(error: &Error) {
 #[track_caller]
 pub(crate) fn assert_may_have_run(error: &Error) {
     assert!(!error.is_connect() && error.may_have_run(), "{error:?}");
-    assert_eq!(error.status(), None, "{error:?}");
+    // None if it broke before the head of the answer.
+    assert!(error.status().is_none_or(|status| status == 200), "{error:?}");
     assert!(error.to_string().starts_with("the connection broke before the answer was complete"), "{error}");
 }
 

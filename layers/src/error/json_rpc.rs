@@ -4,7 +4,8 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{
-    ContentProblem, Error, InvalidMessage, SessionExpired, Undecodable, UnexpectedContent, UnexpectedStatus,
+    ContentProblem, Error, ForeignResponse, InvalidMessage, SessionExpired, Undecodable, UnexpectedContent,
+    UnexpectedStatus,
 };
 use crate::JsonRpcError;
 
@@ -20,8 +21,8 @@ impl Error {
     /// | 404 to a request without a session | -32601 |
     /// | 404 to one with a session; 202, 204, 205; an empty body; an unexpected content type; a redirect; a message that cannot be sent | -32600 |
     /// | any other status | -32603 |
-    /// | an answer that cannot be read, or JSON without a response | -32700 |
-    /// | no connection, a broken or ended stream, a limit, a timeout, anything else | -32000 |
+    /// | an answer that cannot be read, JSON without a response, the response to another request | -32700 |
+    /// | no connection, a broken or ended stream, a limit, a timeout, cancelled, superseded, anything else | -32000 |
     pub fn to_json_rpc(&self) -> JsonRpcError {
         let refused = self.find::<UnexpectedStatus>().filter(|error| !error.challenges().is_empty());
         if let Some(error) = refused.and_then(UnexpectedStatus::json_rpc) {
@@ -58,7 +59,7 @@ impl Error {
         }
         if self.find::<SessionExpired>().is_some() {
             TERMINATED
-        } else if self.find::<Undecodable>().is_some() {
+        } else if self.find::<Undecodable>().is_some() || self.find::<ForeignResponse>().is_some() {
             (JsonRpcError::PARSE_ERROR, None)
         } else if self.find::<InvalidMessage>().is_some() {
             (JsonRpcError::INVALID_REQUEST, None)

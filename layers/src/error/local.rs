@@ -69,6 +69,42 @@ impl fmt::Display for EndedStream {
 
 impl std::error::Error for EndedStream {}
 
+/// The caller has cancelled the request, with a `notifications/cancelled` of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was cancelled")
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Another request was sent under the id of this one before it was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Superseded;
+
+impl fmt::Display for Superseded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was given up for another under the same id")
+    }
+}
+
+impl std::error::Error for Superseded {}
+
+/// The server sent, as the answer to this request, the response to another that is in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignResponse;
+
+impl fmt::Display for ForeignResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server answered with the response to another request")
+    }
+}
+
+impl std::error::Error for ForeignResponse {}
+
 /// The caller's message or option cannot be sent as it is. Nothing was sent.
 #[derive(Debug)]
 pub struct InvalidMessage(Cow<'static, str>);

@@ -20,7 +20,8 @@ pub use self::answer::{
     ContentProblem, SessionExpired, TooLarge, Undecodable, UnexpectedContent, UnexpectedStatus,
 };
 pub use self::local::{
-    BrokenStream, EndedStream, InvalidMessage, InvalidOption, NotOffered, NotSent, TimedOut,
+    BrokenStream, Cancelled, EndedStream, ForeignResponse, InvalidMessage, InvalidOption, NotOffered,
+    NotSent, Superseded, TimedOut,
 };
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
@@ -31,7 +32,11 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Why a call failed.
 ///
 /// It reads like a sentence, and names neither session ids, tokens, header values nor the query of a URL.
-pub struct Error(BoxError);
+pub struct Error {
+    source: BoxError,
+    /// That of the answer in which it happened.
+    status: Option<StatusCode>,
+}
 
 impl Error {
     /// Wraps any error. One that is an `Error` already is taken as it is.
@@ -41,13 +46,13 @@ impl Error {
 
     /// The first of the errors in the chain that is an `E`.
     pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*self.0);
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
         while let Some(error) = next {
             if let Some(found) = error.downcast_ref() {
                 return Some(found);
             }
             next = match error.downcast_ref::<Self>() {
-                Some(wrapped) => Some(&*wrapped.0),
+                Some(wrapped) => Some(&*wrapped.source),
                 None => error.source(),
             };
         }
@@ -64,6 +69,11 @@ impl Error {
         self.find::<TimedOut>().is_some()
             || self.find::<tower::timeout::error::Elapsed>().is_some()
             || self.find::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
+    }
+
+    /// The caller cancelled the request, with a `notifications/cancelled` of its own.
+    pub fn is_cancelled(&self) -> bool {
+        self.find::<Cancelled>().is_some()
     }
 
     /// No connection could be made, so nothing was sent.
@@ -87,7 +97,7 @@ impl Error {
         }
     }
 
-    /// The status of the HTTP answer that this error is about, if there was one.
+    /// The status of the HTTP answer that this error is about, or that it ended, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
         self.find::<UnexpectedStatus>()
             .map(UnexpectedStatus::status)
@@ -95,6 +105,12 @@ impl Error {
             .or_else(|| self.find::<Undecodable>().and_then(Undecodable::status))
             .or_else(|| self.find::<SessionExpired>().and_then(SessionExpired::status))
             .or_else(|| self.find::<NotOffered>().and_then(NotOffered::status))
+            .or(self.status)
+    }
+
+    /// Notes the status of the answer in which it happened.
+    pub(crate) fn in_answer(self, status: StatusCode) -> Self {
+        Self { status: self.status.or(Some(status)), ..self }
     }
 
     /// How long the server asked to wait: `Retry-After` (RFC 9110 §10.2.3), an HTTP-date counted from its arrival.
@@ -112,26 +128,26 @@ impl From<BoxError> for Error {
     fn from(source: BoxError) -> Self {
         match source.downcast::<Self>() {
             Ok(error) => *error,
-            Err(source) => Self(source),
+            Err(source) => Self { source, status: None },
         }
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Error").field(&self.0).finish()
+        f.debug_tuple("Error").field(&self.source).finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.source.fmt(f)
     }
 }
 
 /// The wrapped error speaks for this one, so its source is this one's.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
+        self.source.source()
     }
 }

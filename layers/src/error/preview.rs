@@ -48,11 +48,7 @@ impl Preview {
                 break;
             }
         }
-        if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
-            shown.truncate(end);
-            shown.push('…');
-        }
-        Self(shown)
+        Self(shorten(shown))
     }
 
     /// The text.
@@ -64,6 +60,14 @@ impl Preview {
     pub(super) fn append(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, ": \"{}\"", self.0) }
     }
+}
+
+fn shorten(mut shown: String) -> String {
+    if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
 }
 
 fn push_redacted(shown: &mut String, word: &str) {
@@ -103,15 +107,19 @@ impl fmt::Display for Redacted {
     }
 }
 
-/// A URL, or the reference in a `Location`, without its userinfo, query and fragment (RFC 3986 §3).
+/// The start of a URL, or of the reference in a `Location`, without its userinfo, query and fragment (RFC 3986 §3).
 pub(crate) fn redacted_location(target: &[u8]) -> String {
     let target = String::from_utf8_lossy(target);
     let target = target.split(['?', '#']).next().unwrap_or_default();
-    let Some(start) = target.find("//").map(|slashes| slashes + 2) else { return target.to_owned() };
-    let (scheme, rest) = target.split_at(start);
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}{host}{path}")
+    let shown = match target.split_once("//") {
+        None => target.to_owned(),
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}//{host}{path}")
+        }
+    };
+    shorten(shown)
 }
 
 #[cfg(test)]

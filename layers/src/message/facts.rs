@@ -14,13 +14,14 @@ const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) struct Facts {
     pub(super) version: Result<Option<ProtocolVersion>, InvalidProtocolVersion>,
     pub(super) name: Option<ByteString>,
+    pub(super) task: bool,
 }
 
 impl Facts {
     /// Of a member that occurs twice the last one counts, as in most readers of JSON. `params` that are no object
     /// tell nothing: it is for the server to refuse them.
     pub(super) fn read(method: &str, params: Option<&RawJson>) -> Self {
-        let mut facts = Self { version: Ok(None), name: None };
+        let mut facts = Self { version: Ok(None), name: None, task: false };
         let Some(params) = params else { return facts };
         let text = params.text();
         let mirrored = mirrored_member(method);
@@ -32,6 +33,7 @@ impl Facts {
                     }
                 });
             }
+            "task" => facts.task = value.get() != "null",
             _ if Some(member) == mirrored => facts.name = string(text, value),
             _ => {}
         });

@@ -161,6 +161,11 @@ impl JsonRpcRequest {
         self.facts().name.as_ref()
     }
 
+    /// Whether the answer is to be a task (MCP 2025-11-25 §Tasks), which is then cancelled by other means.
+    pub(crate) fn is_task(&self) -> bool {
+        self.facts().task
+    }
+
     fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| Facts::read(&self.method, self.params.as_ref()))
     }

@@ -72,7 +72,7 @@ where
         // WHATWG HTML §9.2.6: without an `event:` field the type is "message". MCP gives no other a meaning.
         let data = match event {
             Some(kind) if kind != "message" => {
-                tracing::debug!(?kind, "skipped an event of another type");
+                tracing::debug!("skipped an event of another type");
                 None
             }
             _ => data.filter(|data| !data.is_empty()),

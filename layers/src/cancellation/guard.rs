@@ -1,0 +1,123 @@
+//! What watches over one request until its response.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+use super::flight::{Flight, Flights};
+use crate::error::{BrokenStream, Cancelled, EndedStream, Error, ForeignResponse, NotSent, TimedOut};
+use crate::options::{ExtraHeaders, Pinned, WireId};
+use crate::{JsonRpcMessage, RawJson};
+
+type Item = Result<JsonRpcMessage, Error>;
+
+/// Sends a message through the layers below, and drops what comes of it.
+pub(super) type Post = Arc<dyn Fn(JsonRpcMessage) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Keeps a request in the table of those in flight, and tells a legacy server if it is dropped before its response.
+///
+/// It moves from the response future into the reply.
+pub(crate) struct Guard {
+    flights: Flights,
+    flight: Arc<Flight>,
+    /// `None`: the server is not told, or no longer.
+    notice: Option<Notice>,
+    /// Before the first poll nothing was sent, so there is nothing to take back.
+    armed: bool,
+}
+
+/// How a server is told that nobody waits for a response any more.
+pub(super) struct Notice {
+    pub(super) post: Post,
+    pub(super) runtime: Handle,
+    pub(super) session: Pinned,
+    pub(super) headers: Option<ExtraHeaders>,
+}
+
+impl Guard {
+    pub(super) fn new(flights: Flights, flight: Arc<Flight>, notice: Option<Notice>) -> Self {
+        Self { flights, flight, notice, armed: false }
+    }
+
+    pub(super) fn arm(&mut self) {
+        self.armed = true;
+    }
+
+    /// The error of a request that was cancelled or superseded.
+    pub(crate) fn severed(&self) -> Option<Error> {
+        self.flight.severed()
+    }
+
+    /// Waits for the request to be cancelled or superseded.
+    pub(crate) fn poll_severed(&self, cx: &mut Context<'_>) -> Poll<Error> {
+        self.flight.poll_severed(cx)
+    }
+
+    /// Looks at an item of the reply.
+    pub(crate) fn pass(&mut self, item: Item) -> Item {
+        match item {
+            Ok(JsonRpcMessage::Response(response)) => {
+                self.notice = None;
+                match response.extensions().get() {
+                    Some(WireId(Some(other))) if self.flights.get(other).is_some() => {
+                        Err(Error::new(ForeignResponse))
+                    }
+                    _ => Ok(response.into()),
+                }
+            }
+            Ok(message) => Ok(message),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Looks at the error that the request ends with.
+    pub(super) fn fail(&mut self, error: Error) -> Error {
+        // If a clock on this side ran out, the server may be at work still. Anything else it knows of.
+        let is_ours = error.find::<TimedOut>().is_some()
+            && error.find::<NotSent>().is_none()
+            && error.find::<BrokenStream>().is_none();
+        if !is_ours {
+            self.notice = None;
+        }
+        // What the caller took back need not be answered.
+        let is_end = error.find::<EndedStream>().is_some() || error.find::<BrokenStream>().is_some();
+        if is_end && self.flight.is_announced() { Error::new(Cancelled) } else { error }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Whoever has taken over the id would be cancelled in place of this one.
+        let is_current = self.flights.remove(&self.flight);
+        let told = self.flight.is_announced() || self.flight.severed().is_some();
+        if let (Some(notice), true) = (self.notice.take(), self.armed && is_current && !told) {
+            notice.send(&self.flight);
+        }
+    }
+}
+
+impl Notice {
+    fn send(self, flight: &Flight) {
+        let params = format!(r#"{{"requestId":{},"reason":"the caller no longer waits for it"}}"#, flight.id);
+        // It is JSON: an id prints as such.
+        let Ok(params) = RawJson::parse(params) else { return };
+        let mut message = JsonRpcMessage::notification("notifications/cancelled", params).with(self.session);
+        if let Some(headers) = self.headers {
+            message = message.with(headers);
+        }
+        tracing::debug!(request.id = %flight.id, "telling the server that a request is given up");
+        self.runtime.spawn((self.post)(message));
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard")
+            .field("flight", &self.flight)
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}

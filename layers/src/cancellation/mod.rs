@@ -1,0 +1,224 @@
+//! Translate cancellation to what the era of each request understands.
+//!
+//! # Example
+//!
+//! Dropping a reply before its response cancels the request:
+//!
+//! ```
+//! use mcp_streamable_http_layers::error::Error;
+//! use mcp_streamable_http_layers::{Events, Expects, JsonRpcMessage, Reply, Session, TranslateCancelLayer};
+//! use tokio::sync::mpsc;
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (sent, mut seen) = mpsc::unbounded_channel();
+//! // A server that never answers.
+//! let server = service_fn(move |message: JsonRpcMessage| {
+//!     let _ = sent.send(message.to_string());
+//!     let reply = match message.id() {
+//!         Some(id) => Reply::new(Expects::Response(id.clone()), Events::new(futures_util::stream::pending())),
+//!         None => Reply::new(Expects::Acceptance, Events::EMPTY),
+//!     };
+//!     std::future::ready(Ok::<_, Error>(reply))
+//! });
+//! let mut service = ServiceBuilder::new().layer(TranslateCancelLayer::new(Session::new())).service(server);
+//!
+//! let reply = service.ready().await?.call(JsonRpcMessage::request(1, "tools/call", ())).await?;
+//! drop(reply);
+//! assert!(seen.recv().await.is_some_and(|call| call.contains("tools/call")));
+//! assert!(seen.recv().await.is_some_and(|cancel| cancel.contains("notifications/cancelled")));
+//! # Ok(())
+//! # }
+//! ```
+
+mod flight;
+mod future;
+mod guard;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tower::util::Oneshot;
+use tower_layer::Layer;
+use tower_service::Service;
+
+pub use self::future::ResponseFuture;
+pub(crate) use self::guard::Guard;
+
+use self::flight::{Cut, Flights};
+use self::guard::{Notice, Post};
+use crate::envelope::stamp;
+use crate::error::{BoxError, Error};
+use crate::options::ExtraHeaders;
+use crate::raw_json::members;
+use crate::{
+    Era, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, ProtocolVersion, Reply, RequestId, Session,
+};
+
+/// How long the server may take to accept the news of a cancellation. Nobody waits for it.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Applies [`TranslateCancel`]: see the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct TranslateCancelLayer {
+    session: Session,
+}
+
+impl TranslateCancelLayer {
+    /// Tells the era of a request that names none by `session`, and cancels only in the session that a request was
+    /// sent in.
+    pub fn new(session: Session) -> Self {
+        Self { session }
+    }
+}
+
+impl<S> Layer<S> for TranslateCancelLayer
+where
+    S: Service<JsonRpcMessage, Response = Reply> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    type Service = TranslateCancel<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let below = inner.clone();
+        let post: Post = Arc::new(move |message| {
+            let call = Oneshot::new(below.clone(), message);
+            Box::pin(async move {
+                let failure = match tokio::time::timeout(NOTICE_TIMEOUT, call).await {
+                    Ok(Ok(_)) => return,
+                    Ok(Err(error)) => Error::new(error).to_string(),
+                    Err(elapsed) => elapsed.to_string(),
+                };
+                tracing::debug!(%failure, "the server was not told of a cancellation");
+            })
+        });
+        TranslateCancel { inner, session: self.session.clone(), flights: Flights::default(), post }
+    }
+}
+
+/// Gives up requests, the way that the era of each wants it.
+///
+/// | | legacy (MCP 2025-11-25 §Cancellation) | modern (MCP 2026-07-28 §Transport-Specific Cancellation) |
+/// |---|---|---|
+/// | a reply, or the future of a call, is dropped before the response | `notifications/cancelled` is posted, in the background | the stream closes, which is the signal |
+/// | a clock on this side runs out | the same | the same |
+/// | the caller sends `notifications/cancelled` | it is posted; a late response is still delivered | the stream of that request closes, nothing is posted, and its call fails with [`Cancelled`](crate::error::Cancelled) |
+///
+/// The era is the one that *that* request was sent in; for an id that is not in flight, that of the connection.
+///
+/// A request under an id that is in flight takes the other's place: the stream of the other closes, its call fails with
+/// [`Superseded`](crate::error::Superseded), and its late response reaches nobody. A response that arrives on a
+/// request's stream under the id of another in flight fails with
+/// [`ForeignResponse`](crate::error::ForeignResponse).
+///
+/// The background message carries the [`ExtraHeaders`] of the request, and is sent only in the session that the request
+/// was sent in. There is none for `initialize`, for a request with `params.task` (`tasks/cancel` ends that one), for
+/// one whose future was never polled, and outside a tokio runtime.
+#[derive(Clone)]
+pub struct TranslateCancel<S> {
+    inner: S,
+    session: Session,
+    flights: Flights,
+    post: Post,
+}
+
+impl<S> TranslateCancel<S> {
+    /// How many requests wait for their response.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Whether a cancellation of the caller's has been dealt with, so that it is not to be sent.
+    fn translate(&self, frame: &JsonRpcNotification) -> bool {
+        match requested_id(frame).and_then(|id| self.flights.get(&id)) {
+            Some(flight) if flight.era == Era::Modern => {
+                flight.sever(Cut::Cancelled);
+                true
+            }
+            Some(flight) => {
+                flight.announce();
+                false
+            }
+            // Late, unknown or malformed: in the modern era it must not reach the wire either.
+            None => self.session.era() == Era::Modern,
+        }
+    }
+
+    /// What the server is to be told if this request is dropped.
+    fn notice(&self, request: &JsonRpcRequest, era: Era) -> Option<Notice> {
+        // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
+        if era == Era::Modern || request.is_initialize() || request.is_task() {
+            return None;
+        }
+        Some(Notice {
+            post: self.post.clone(),
+            runtime: Handle::try_current().ok()?,
+            session: self.session.pin(),
+            headers: request.extensions().get().cloned(),
+        })
+    }
+}
+
+/// The id in the `params` of a `notifications/cancelled`.
+fn requested_id(frame: &JsonRpcNotification) -> Option<RequestId> {
+    let params = frame.params()?.text();
+    let mut id = None;
+    members(params, |member, value| {
+        if member == "requestId" {
+            id = RequestId::read(params, value);
+        }
+    })
+    .ok()?;
+    id
+}
+
+impl<S> Service<JsonRpcMessage> for TranslateCancel<S>
+where
+    S: Service<JsonRpcMessage, Response = Reply>,
+    S::Error: Into<BoxError>,
+{
+    type Response = Reply;
+    type Error = Error;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx).map_err(Error::new)
+    }
+
+    fn call(&mut self, message: JsonRpcMessage) -> Self::Future {
+        let request = match &message {
+            JsonRpcMessage::Notification(frame) if frame.method() == "notifications/cancelled" => {
+                if self.translate(frame) {
+                    return ResponseFuture::done();
+                }
+                return ResponseFuture::new(self.inner.call(message), None);
+            }
+            JsonRpcMessage::Request(request) => request.clone(),
+            _ => return ResponseFuture::new(self.inner.call(message), None),
+        };
+        let stamp = request.extensions().get().map_or_else(
+            || stamp(&message, &Default::default()),
+            |ExtraHeaders(extra)| stamp(&message, extra),
+        );
+        let call = self.inner.call(message);
+        // After the call, which has noted an `initialize`; before anything else can be sent.
+        let named = stamp.ok().flatten().filter(|_| !request.is_initialize());
+        let era = named.as_ref().map_or_else(|| self.session.era(), ProtocolVersion::era);
+        let flight = self.flights.add(request.id(), era);
+        let guard = Guard::new(self.flights.clone(), flight, self.notice(&request, era));
+        ResponseFuture::new(call, Some(guard))
+    }
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for TranslateCancel<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TranslateCancel")
+            .field("inner", &self.inner)
+            .field("flights", &self.flights)
+            .finish_non_exhaustive()
+    }
+}
