@@ -49,7 +49,8 @@ fn first_word(request: &Request) -> Answer {
 #[tokio::test]
 async fn a_head_that_does_not_come_is_a_timeout_that_names_its_bound() {
     let accepted = Limits::default().acceptance_timeout(SHORT);
-    let messages: [(fn() -> JsonRpcMessage, &str); 4] = [
+    type Make = fn() -> JsonRpcMessage;
+    let messages: [(Make, &str); 4] = [
         (|| call(1), "first_byte_timeout"),
         (|| call(1).with(FirstByte(SHORT)), "FirstByte"),
         (initialized, "acceptance_timeout"),
