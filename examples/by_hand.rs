@@ -19,7 +19,7 @@ use http::{HeaderValue, Request};
 use http_body_util::Full;
 use mcp_streamable_http::layers::{
     Endpoint, EnvelopeLayer, FirstByteTimeoutLayer, JsonRpcMessage, MirrorHeadersLayer, Payload,
-    RedirectLayer, Reply, Session, SetSessionIdLayer, SseLayer, StampVersionLayer,
+    RedirectLayer, Reply, Session, SetSessionIdLayer, SseLayer, StampVersionLayer, TranslateCancelLayer,
 };
 use mcp_streamable_http::{Client, Limits};
 use serde_json::{Value, json};
@@ -68,6 +68,8 @@ async fn run() -> Result<(), BoxError> {
     let mut messages = ServiceBuilder::new()
         // On this floor, as only here one sees a call to its end: the last message of its reply.
         .layer(MapResponseLayer::new(show_end))
+        // Gives a call up on the server too, when its reply is dropped.
+        .layer(TranslateCancelLayer::new(session.clone()))
         // The bridge from messages to envelopes.
         .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
         .service(envelopes.clone());

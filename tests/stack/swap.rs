@@ -11,7 +11,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use mcp_streamable_http::layers::{
     EnvelopeLayer, Events, FirstByteTimeoutLayer, MirrorHeadersLayer, Payload, RedirectLayer,
-    SetSessionIdLayer, SseLayer, StampVersionLayer,
+    SetSessionIdLayer, SseLayer, StampVersionLayer, TranslateCancelLayer,
 };
 use mcp_streamable_http::{
     Client, Endpoint, Error, JsonRpcMessage, Limits, Reply, RequestId, Session, StreamableHttp,
@@ -175,6 +175,7 @@ where
                 item
             })
         }))
+        .layer(TranslateCancelLayer::new(session.clone()))
         .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
         .service(envelopes.clone());
     // Only a service that is `Clone + Send + Sync`, with a future that is `Send`, fits into these.
