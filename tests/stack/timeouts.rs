@@ -16,7 +16,7 @@ use tower::{BoxError, ServiceExt, service_fn};
 
 use crate::common::*;
 use crate::support::mcp::{legacy_handshake, result};
-use crate::support::{Answer, Request};
+use crate::support::{Answer, Request, Server};
 
 /// On the real clock: short enough to wait for, and long enough for what must come before it.
 const SHORT: Duration = Duration::from_millis(300);
@@ -120,6 +120,7 @@ async fn a_deadline_ends_a_reply_in_the_middle() {
         assert!(next(&mut reply).await.is_none());
         // While the reply is still there.
         server.gone().await;
+        told_of_it(&server).await;
         drop(reply);
         ping_works(&transport).await;
     }
@@ -141,7 +142,7 @@ async fn a_deadline_ends_a_body_that_does_not_arrive_whole() {
 
 #[tokio::test]
 async fn a_deadline_ends_a_stream_that_talks_on_and_on() {
-    let server = server(|request| match request.rpc_method() {
+    let (server, transport) = session(|request| match request.rpc_method() {
         Some("notifications/cancelled") => Answer::status(202),
         _ => {
             let chatter = format!("data: {}\n\n", progress(1)).repeat(500);
@@ -149,7 +150,6 @@ async fn a_deadline_ends_a_stream_that_talks_on_and_on() {
         }
     })
     .await;
-    let transport = transport(&server);
     let mut reply = send(&transport, call(1).with(Deadline::within(SHORT))).await.unwrap();
     let error = loop {
         match next(&mut reply).await {
@@ -160,7 +160,17 @@ async fn a_deadline_ends_a_stream_that_talks_on_and_on() {
     };
     assert_timed_out(&error, "Deadline", SHORT);
     server.gone().await;
+    told_of_it(&server).await;
     ping_works(&transport).await;
+}
+
+/// Waits until the server knows that the call with the id 1 was given up.
+async fn told_of_it(server: &Server) {
+    let is_told = |request: &Request| is(request, "notifications/cancelled");
+    let requests = server.wait_until("a cancellation", move |all| all.iter().any(is_told)).await;
+    let told: Vec<_> = requests.iter().filter(|request| is_told(request)).map(Request::json).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0]["params"]["requestId"], 1);
 }
 
 #[tokio::test]
