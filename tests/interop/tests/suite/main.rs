@@ -13,6 +13,7 @@ mod handshake;
 mod listening;
 mod modern_only;
 mod profile;
+mod quickstart;
 mod sessions;
 
 use std::time::Duration;
@@ -57,6 +58,11 @@ mod sse {
     handshake!(SSE);
     tests!(SSE, sessions: ends_when_terminated expires_when_ended_by_another);
     tests!(SSE, listening: hears_of_new_tools);
+
+    #[test]
+    fn the_quickstart_drives_it() {
+        crate::quickstart::drives(&crate::profile::SSE, "done after 3 steps");
+    }
 }
 
 mod json {
@@ -79,6 +85,12 @@ mod everything {
     tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
     tests!(EVERYTHING, listening: hears_of_new_resources);
     tests!(EVERYTHING, everything_only: sampling_is_answered_while_the_call_is_open);
+
+    #[test]
+    fn the_quickstart_drives_it() {
+        let result = "Long running operation completed. Duration: 3 seconds, Steps: 3.";
+        crate::quickstart::drives(&crate::profile::EVERYTHING, result);
+    }
 }
 
 mod modern {
