@@ -1,6 +1,6 @@
 //! The whole transport, with its default client, against a scripted server on the loopback interface.
 
-#![cfg(feature = "client")]
+#![cfg(all(feature = "client", any(feature = "ring", feature = "aws-lc-rs")))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

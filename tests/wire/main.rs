@@ -1,5 +1,6 @@
 //! The default client on real connections: TLS, HTTP/2, connections that break, and how many of them it uses.
 
+#![cfg(all(feature = "client", any(feature = "ring", feature = "aws-lc-rs")))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
