@@ -71,7 +71,7 @@ impl<C> Builder<C> {
 
 impl<C, L> Builder<C, L> {
     /// Puts a layer around the HTTP client: authorization, tracing, whatever tower-http has. It sees every request that
-    /// goes to the server (POST, GET and DELETE) as plain HTTP, with all headers set.
+    /// goes to the server (POST, GET and DELETE) as plain HTTP, with all headers set; not the hops of a redirect.
     ///
     /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first.
     ///
@@ -104,14 +104,15 @@ impl<C, L> Builder<C, L> {
         }
     }
 
-    /// How many redirects of one request are followed, within the origin; 10 by default, 0 follows none. See
-    /// [`Redirect`].
+    /// How many redirects of one request are followed; 10 by default, 0 follows none. They are followed within the
+    /// origin, and from `http` to `https` on the same host's default ports. See [`Redirect`].
     pub fn max_redirects(self, redirects: usize) -> Self {
         Self { redirect: self.redirect.max_redirects(redirects), ..self }
     }
 
-    /// How long to wait for the head of the answer to a request; 300 s by default, `None` waits for ever. See
-    /// [`FirstByteTimeout`].
+    /// How long to wait for the head of the answer to a request; 300 s by default, `None` waits for ever. It begins anew
+    /// with each redirect that is followed. For notifications and responses there is
+    /// [`Limits::acceptance_timeout`]. See [`FirstByteTimeout`].
     ///
     /// For a single message there are [`FirstByte`](crate::options::FirstByte) and
     /// [`Deadline`](crate::options::Deadline).
@@ -120,9 +121,11 @@ impl<C, L> Builder<C, L> {
     }
 
     /// Leaves the handling of redirects and of the wait for an answer's head to the client:
-    /// [`max_redirects`](Self::max_redirects) 0 and no [`first_byte_timeout`](Self::first_byte_timeout).
+    /// [`max_redirects`](Self::max_redirects) 0, no [`first_byte_timeout`](Self::first_byte_timeout), no
+    /// [`Limits::acceptance_timeout`].
     pub fn bare(self) -> Self {
-        self.max_redirects(0).first_byte_timeout(None)
+        let limits = self.limits.acceptance_timeout(None);
+        self.max_redirects(0).first_byte_timeout(None).limits(limits)
     }
 
     /// Headers for every request; none by default. They replace those set by an earlier call. `accept` and

@@ -23,13 +23,14 @@ pub(crate) enum Listening {
 }
 
 impl Listening {
-    pub(crate) fn new(envelopes: Envelopes, get: Request<Payload>, session: Session) -> Self {
+    pub(crate) fn new(envelopes: Envelopes, mut get: Request<Payload>, session: Session) -> Self {
         Self::Opening(Box::pin(async move {
             // An expired session is left to the layer that knows of it.
             let has_session = session.id().is_some() || session.is_expired();
             if !has_session || session.era() == Era::Modern {
                 return Err(NotOffered::new(None).into());
             }
+            get.extensions_mut().insert(session.pin());
             envelopes.oneshot(get).await
         }))
     }

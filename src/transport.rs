@@ -26,8 +26,13 @@ pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Event
 ///
 /// Clones are handles to the same connection: they share its HTTP connections, its session and its protocol version.
 ///
-/// Building it sends nothing and needs no runtime. Calls need a tokio runtime with its timer enabled, if the HTTP
-/// client does; the one of [`StreamableHttp::new`] does.
+/// Building it sends nothing and needs no runtime. Calls over the client of [`StreamableHttp::new`] need a tokio runtime;
+/// over another they need one only if that client does. Outside a runtime nothing has a time bound, and nothing is done in
+/// the background.
+///
+/// # Panics
+///
+/// A call panics in a tokio runtime whose timer is not enabled (`Builder::enable_time`).
 ///
 /// # Eras
 ///
@@ -40,8 +45,8 @@ pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Event
 /// # What it does not do, so far
 ///
 /// It does not send anything again: a lost connection or an expired session is an [`Error`], and the caller decides.
-/// Dropping a reply closes its HTTP exchange, which cancels the request in the modern era; in the legacy era send
-/// `notifications/cancelled` too.
+/// Dropping the future of a call, or a reply before its response, cancels the request: in the modern era its stream
+/// closes, in the legacy era the server is sent a `notifications/cancelled`, in the background.
 #[derive(Clone)]
 pub struct StreamableHttp {
     pub(crate) messages: Messages,
@@ -150,7 +155,10 @@ impl StreamableHttp {
         if self.session.id().is_none() || self.session.era() == Era::Modern {
             return Ok(());
         }
-        let delete = self.envelopes.clone().oneshot(self.endpoint.delete());
+        let mut delete = self.endpoint.delete();
+        // A later session must not be ended in place of this one.
+        delete.extensions_mut().insert(self.session.pin());
+        let delete = self.envelopes.clone().oneshot(delete);
         // Without a runtime there is no timer, and tokio's would panic.
         let answer = match Handle::try_current() {
             Ok(_) => tokio::time::timeout(self.terminate_timeout, delete).await.map_err(|_| {
@@ -158,7 +166,11 @@ impl StreamableHttp {
             })?,
             Err(_) => delete.await,
         };
-        answer.map(drop).map_err(Error::new)
+        match answer.map_err(Error::new) {
+            // It is over already.
+            Err(error) if !error.is_session_expired() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The state that the layers of this connection share.

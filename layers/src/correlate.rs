@@ -1,5 +1,6 @@
 //! Which request a response belongs to.
 
+use crate::message::Batch;
 use crate::options::WireId;
 use crate::{JsonRpcMessage, JsonRpcResponse, RequestId};
 
@@ -11,7 +12,7 @@ use crate::{JsonRpcMessage, JsonRpcResponse, RequestId};
 pub(crate) fn correlate(response: &mut JsonRpcResponse, id: &RequestId) {
     if response.id() != Some(id) {
         let wire = response.set_id(id.clone());
-        tracing::warn!(request.id = %id, wire.id = wire.as_ref().map(tracing::field::display), "response under another id");
+        tracing::warn!(request.id = %id, "a response came under another id");
         response.extensions_mut().insert(WireId(wire));
     }
 }
@@ -20,15 +21,25 @@ pub(crate) fn correlate(response: &mut JsonRpcResponse, id: &RequestId) {
 /// id, the others are not this request's. Whatever follows the response is dropped, as it would be on a stream.
 ///
 /// Returns whether there is a response.
-pub(crate) fn correlate_batch(messages: &mut Vec<JsonRpcMessage>, id: &RequestId) -> bool {
-    let exact = messages.iter().any(|message| message.as_response().is_some() && message.id() == Some(id));
-    messages.retain(|message| !exact || message.as_response().is_none() || message.id() == Some(id));
-    let Some(answer) = messages.iter().position(|message| message.as_response().is_some()) else {
-        return false;
-    };
-    messages.truncate(answer + 1);
-    if let Some(JsonRpcMessage::Response(response)) = messages.last_mut() {
-        correlate(response, id);
+pub(crate) fn correlate_batch(batch: &mut Batch, id: &RequestId) -> bool {
+    let before = batch.len();
+    if batch.iter().any(|item| response(item) == Some(Some(id))) {
+        batch.retain(|item| response(item).is_none_or(|found| found == Some(id)));
     }
-    true
+    let answer = batch.iter().position(|item| response(item).is_some());
+    if let Some(answer) = answer {
+        batch.truncate(answer + 1);
+    }
+    if batch.len() < before {
+        tracing::warn!(request.id = %id, dropped = before - batch.len(), "a batch held more than the answer");
+    }
+    if let Some(Ok(JsonRpcMessage::Response(answer))) = batch.last_mut().filter(|_| answer.is_some()) {
+        correlate(answer, id);
+    }
+    answer.is_some()
+}
+
+/// The id of an element that is a response.
+fn response<E>(item: &Result<JsonRpcMessage, E>) -> Option<Option<&RequestId>> {
+    item.as_ref().ok()?.as_response().map(JsonRpcResponse::id)
 }

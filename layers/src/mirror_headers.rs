@@ -143,7 +143,13 @@ fn mirror(request: &mut Request<Payload>) -> Result<(), InvalidMessage> {
         set(request.headers_mut(), MCP_METHOD, || HeaderValue::from_maybe_shared(method.into_bytes()))?;
     }
     if let Some(name) = name {
-        set(request.headers_mut(), MCP_NAME, || encode(name))?;
+        set(request.headers_mut(), MCP_NAME, || {
+            // A resource's URI can have a token in its query.
+            encode(name).map(|mut value| {
+                value.set_sensitive(true);
+                value
+            })
+        })?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 //! | [`ExtraHeaders`] | sent messages | adds HTTP headers to this message's POST |
 //! | [`Deadline`] | sent messages | fails the call if it is not over by then |
 //! | [`FirstByte`] | sent messages | bounds the wait for the head of the answer |
+//! | [`Pinned`] | sent messages | sends it in this session, or not at all |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
 //!
 //! ```
@@ -111,6 +112,13 @@ pub struct WireId(
     pub Option<RequestId>,
 );
 
-/// The session that a request was sent in. A message that carries it is sent in that one, or not at all.
-#[derive(Clone, Debug)]
-pub(crate) struct Pinned(pub(crate) SessionMark);
+/// The session that a request belongs to. What carries it is sent in that session, or refused with
+/// [`SessionExpired`](crate::error::SessionExpired) if that is over: see [`Session::pin`](crate::Session::pin).
+#[derive(Clone)]
+pub struct Pinned(pub(crate) SessionMark);
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pinned(..)")
+    }
+}

@@ -24,13 +24,18 @@
 //! # }
 //! ```
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::Request;
+use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::error::BoxError;
 use crate::headers::MCP_PROTOCOL_VERSION;
+use crate::refusable::Refusable;
 use crate::{Payload, Session};
 
 /// Applies [`StampVersion`]: see the [module's documentation](self).
@@ -59,6 +64,9 @@ impl<S> Layer<S> for StampVersionLayer {
 /// The version is that of the caller's own header, else of the message's `_meta`, else the connection's: the one that
 /// `initialize` negotiated, or that the last message which named one was sent with. With none of these, and on an
 /// `initialize`, there is no header. This layer only reads the connection's version, it never changes it.
+///
+/// Version and session id of a request belong together: one that carries the id of a session that is no longer the
+/// connection's is refused with [`SessionExpired`](crate::error::SessionExpired).
 #[derive(Clone, Debug)]
 pub struct StampVersion<S> {
     inner: S,
@@ -68,19 +76,46 @@ pub struct StampVersion<S> {
 impl<S> Service<Request<Payload>> for StampVersion<S>
 where
     S: Service<Request<Payload>>,
+    S::Error: Into<BoxError>,
 {
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
-        if let Some(version) = self.session.version_of(&request) {
+        let version = match self.session.stamp(&request) {
+            Ok(version) => version,
+            Err(error) => return ResponseFuture { inner: Refusable::refused(error) },
+        };
+        if let Some(version) = version {
             request.headers_mut().insert(MCP_PROTOCOL_VERSION, version.to_header());
         }
-        self.inner.call(request)
+        ResponseFuture { inner: Refusable::Called { future: self.inner.call(request) } }
+    }
+}
+
+pin_project! {
+    /// The response future of [`StampVersion`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        inner: Refusable<F>,
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().inner.poll(cx)
     }
 }

@@ -12,7 +12,7 @@ use http::response::Parts;
 use tokio::time::{Instant, Sleep};
 
 use crate::cancellation;
-use crate::error::{BoxError, EndedStream, Error, InvalidMessage};
+use crate::error::{BoxError, EndedStream, Error, NoResponseDue};
 use crate::options::Deadline;
 use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
 
@@ -144,7 +144,8 @@ impl Reply {
         self
     }
 
-    /// The head of the HTTP answer: its status and headers. `None` if no HTTP answer stands behind it (yet).
+    /// The head of the HTTP answer: its status and headers. `None` if no HTTP answer stands behind it, and for a
+    /// listening stream, which is opened when it is read.
     pub fn head(&self) -> Option<&Parts> {
         self.head.as_deref()
     }
@@ -155,7 +156,9 @@ impl Reply {
         self.last_event_id.as_deref()
     }
 
-    /// Waits for the response to a request, and drops what comes before it.
+    /// Waits for the response to a request, and drops what comes before it: progress, and also *requests* of the
+    /// server's, which then go unanswered. Read the reply as a stream if the server may ask for something: it may not
+    /// answer before it is answered.
     ///
     /// # Errors
     /// The one `Err` that the reply ends with; or the reply is none to a request, so no response will come.
@@ -167,7 +170,7 @@ impl Reply {
         loop {
             match std::future::poll_fn(|cx| Pin::new(&mut self).poll_next(cx)).await {
                 Some(Ok(JsonRpcMessage::Response(response))) => return Ok(response),
-                Some(Ok(passed)) => tracing::debug!(method = passed.method(), "message before the response"),
+                Some(Ok(_)) => tracing::debug!("a message before the response was dropped"),
                 Some(Err(error)) => return Err(error),
                 None => return Err(self.no_response()),
             }
@@ -177,9 +180,7 @@ impl Reply {
     fn no_response(&self) -> Error {
         match self.expects {
             Expects::Response(_) => Error::new(EndedStream),
-            Expects::Acceptance | Expects::Messages => {
-                Error::new(InvalidMessage::new("only a request has a response"))
-            }
+            Expects::Acceptance | Expects::Messages => Error::new(NoResponseDue),
         }
     }
 

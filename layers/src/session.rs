@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderValue, Request};
 
-use crate::headers::MCP_PROTOCOL_VERSION;
+use crate::error::SessionExpired;
+use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use crate::options::Pinned;
 use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion};
 
@@ -143,8 +144,8 @@ impl Session {
         }
     }
 
-    /// The session that a request which is sent now belongs to.
-    pub(crate) fn pin(&self) -> Pinned {
+    /// The session as it is now, for a request that must not go out in a later one: the DELETE that ends it, say.
+    pub fn pin(&self) -> Pinned {
         Pinned(self.lock().mark())
     }
 
@@ -179,6 +180,26 @@ impl Session {
     pub(crate) fn has_listened(&self, sent: &HeaderValue) -> bool {
         let state = self.lock();
         state.holds(sent) && state.listened
+    }
+
+    /// The version that `request` is to be stamped with. An id that it carries already was claimed a moment ago; if the
+    /// session has changed since, its version is no longer known.
+    pub(crate) fn stamp(
+        &self,
+        request: &Request<Payload>,
+    ) -> Result<Option<ProtocolVersion>, SessionExpired> {
+        let message = request.body().message();
+        if message.is_some_and(JsonRpcMessage::is_initialize) {
+            return Ok(None);
+        }
+        if let Some(version) = stamp(request, message) {
+            return Ok(Some(version));
+        }
+        let state = self.lock();
+        match request.headers().get(MCP_SESSION_ID) {
+            Some(claimed) if !state.holds(claimed) => Err(SessionExpired::new(None)),
+            _ => Ok(state.version.clone()),
+        }
     }
 
     /// The version that `request` is sent with: its own, or the connection's. An `initialize` has none.

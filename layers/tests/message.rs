@@ -98,7 +98,6 @@ fn what_is_no_message_is_an_error() {
         r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#,
         r#"{"jsonrpc":"2.0","id":1}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":null}"#,
-        r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
         r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#,
         r#"{"jsonrpc":"2.0","id":{},"result":1}"#,
         r#"{"jsonrpc":"2.0","id":[1],"result":1}"#,
@@ -296,5 +295,24 @@ proptest! {
         if let Ok(read) = JsonRpcMessage::decode(bytes) {
             prop_assert_eq!(JsonRpcMessage::decode(read.encode()).unwrap(), read);
         }
+    }
+}
+
+#[test]
+fn an_id_of_null_is_none() {
+    let message = JsonRpcMessage::decode(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#).unwrap();
+    assert_eq!(message, JsonRpcMessage::notification("m", ()));
+}
+
+#[test]
+fn a_code_may_be_written_as_a_float() {
+    for (code, read) in [("-32602.0", Some(-32602)), ("1e2", Some(100)), ("1.5", None), ("1e300", None)] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"m"}}}}"#);
+        let found =
+            JsonRpcMessage::decode(text).ok().map(|message| match message.as_response().unwrap().outcome() {
+                Err(error) => error.code(),
+                Ok(_) => panic!("{message}"),
+            });
+        assert_eq!(found, read, "{code}");
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use http::{HeaderMap, Request, Response};
-use mcp_streamable_http_layers::error::InvalidMessage;
+use mcp_streamable_http_layers::error::{InvalidMessage, SessionExpired};
 use mcp_streamable_http_layers::headers::MCP_PROTOCOL_VERSION;
 use mcp_streamable_http_layers::{
     Envelope, EnvelopeLayer, Era, Events, JsonRpcMessage, Payload, ProtocolVersion, RawJson, RequestId,
@@ -239,4 +239,16 @@ fn the_message_itself_is_left_as_it_is() {
 fn it_is_ready_when_the_service_below_is() {
     let mut client = Client::new();
     assert_ready_passes_through::<_, Request<Payload>, _, _>(client.stamped, &mut client.server);
+}
+
+#[test]
+fn an_id_and_a_version_of_different_sessions_are_never_sent_together() {
+    let mut client = Client::new();
+    client.negotiate(json!({ "protocolVersion": "2025-06-18" }));
+    // As if the session had been replaced after the id was claimed.
+    let mut request = endpoint().post(ping(2));
+    request.headers_mut().extend(headers(&[("mcp-session-id", "of-another")]));
+    let error = now(call(&mut client.stamped, request)).unwrap_err();
+    assert!(error.downcast_ref::<SessionExpired>().is_some(), "{error}");
+    client.server.assert_nothing_received();
 }

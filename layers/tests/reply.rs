@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use common::*;
 use futures_util::StreamExt as _;
-use mcp_streamable_http_layers::error::{BoxError, EndedStream, InvalidMessage};
+use mcp_streamable_http_layers::error::{BoxError, EndedStream, NoResponseDue};
 use mcp_streamable_http_layers::{Error, Event, Events, Expects, JsonRpcMessage, Reply};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -140,14 +140,14 @@ fn response_waits_for_the_response() {
 #[test]
 fn response_is_an_error_where_none_will_come() {
     let accepted = now(reply(Expects::Acceptance, vec![]).response());
-    assert!(accepted.unwrap_err().find::<InvalidMessage>().is_some());
+    assert!(accepted.unwrap_err().find::<NoResponseDue>().is_some());
     let refused = now(reply(Expects::Acceptance, vec![Err("refused".into())]).response());
     assert_eq!(refused.unwrap_err().to_string(), "refused");
 
     // A listening stream can stay open for ever, so nothing is waited for.
     let (_sender, events) = live(&Log::default());
     let listening = now(Reply::new(Expects::Messages, events).response());
-    assert!(listening.unwrap_err().find::<InvalidMessage>().is_some());
+    assert!(listening.unwrap_err().find::<NoResponseDue>().is_some());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mcp_streamable_http_layers::error::{
 };
 use mcp_streamable_http_layers::options::WireId;
 use mcp_streamable_http_layers::sse::Limits;
-use mcp_streamable_http_layers::{JsonRpcMessage, RawJson, RequestId};
+use mcp_streamable_http_layers::{Error, JsonRpcMessage, RawJson, RequestId};
 use serde_json::json;
 
 #[test]
@@ -202,6 +202,42 @@ fn a_batch_is_its_messages_in_order_to_the_response() {
     );
     assert_eq!(passed(format!("[{note}]")), "notifications/message, no response");
     assert_eq!(passed("[]".into()), "no response");
+}
+
+#[test]
+fn a_bad_element_of_a_batch_is_one_error_in_its_place() {
+    let bad = r#"{"jsonrpc":"1.0","method":"m"}"#;
+    let batch = items(json_answer(format!("[{PONG},{bad}]")));
+    assert!(matches!(&batch[..], [Ok(_)]), "what follows the response is nobody's: {batch:?}");
+    let mut batch = items(json_answer(format!("[{bad},{PONG}]")));
+    assert_eq!(batch.len(), 2);
+    let error = Error::new(batch.remove(0).unwrap_err());
+    assert!(
+        error.find::<Undecodable>().is_some() && error.status().is_some_and(|status| status == 200),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_batch_is_read_within_its_limit() {
+    let limits = Limits::default().max_batch_messages(2);
+    let ping = |answer| answered_within(limits, endpoint().post(ping(1)), answer).into_body();
+    let nothing = "{},".repeat(100);
+    let note = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let read = all(ping(json_answer(format!("[{nothing}{note},{PONG}]"))));
+    assert!(matches!(&read[..], [Ok(_), Ok(_)]), "what is no message does not count: {read:?}");
+    let error = failure(ping(json_answer(format!("[{note},{note},{PONG}]"))));
+    assert!(
+        error.find::<Undecodable>().is_some() && error.to_string().contains("max_batch_messages"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    assert!(pong(json_answer(format!("\u{feff}{PONG}"))).outcome().is_ok());
+    let refused = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"no\"}}";
+    assert_eq!(pong(answer(400, JSON, refused)).outcome().unwrap_err().code(), -32602);
 }
 
 #[test]

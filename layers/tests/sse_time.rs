@@ -143,10 +143,11 @@ async fn an_acceptance_does_not_wait_for_its_body() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_is_reported_even_if_its_body_never_ends() {
-    for (limits, bound) in
-        [(Limits::default(), 5_000), (Limits::default().error_body_timeout(millis(20)), 20)]
-    {
-        for (status, content_type) in [(500, "text/plain"), (202, ""), (200, "text/html")] {
+    let short = Limits::default().error_body_timeout(millis(20)).drain_timeout(millis(7));
+    for (limits, beside_error, beside_success) in [(Limits::default(), 5_000, 50), (short, 20, 7)] {
+        for (status, content_type, bound) in
+            [(500, "text/plain", beside_error), (202, "", beside_success), (200, "text/html", beside_success)]
+        {
             let (pen, body) = script();
             let watch = pen.watch();
             pen.write("as far as it came");
@@ -250,4 +251,28 @@ fn a_call_made_in_a_runtime_may_be_answered_outside() {
     });
     assert!(watch.is_dropped());
     assert!(all(now(refused).unwrap().into_body())[0].is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_body_may_be_slow_but_not_silent_where_that_is_bounded() {
+    for (limits, is_bounded) in
+        [(Limits::default(), false), (Limits::default().idle_timeout(millis(100)), true)]
+    {
+        let (pen, body) = script();
+        let mut answer = opened(limits, endpoint().post(ping(1)), 200, JSON, body);
+        for _ in 0..10 {
+            pen.write(" ");
+            assert_pending!(answer.poll());
+            advance(millis(90)).await;
+            assert_pending!(answer.poll());
+        }
+        advance(millis(101)).await;
+        if is_bounded {
+            let error = Error::new(all(now(&mut answer).unwrap().into_body()).pop().unwrap().unwrap_err());
+            assert!(error.is_timeout() && error.to_string().contains("idle_timeout"), "{error}");
+        } else {
+            advance(Duration::from_secs(3600)).await;
+            assert_pending!(answer.poll());
+        }
+    }
 }

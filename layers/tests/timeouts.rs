@@ -138,7 +138,7 @@ fn kinds() -> [(&'static str, Request<Payload>, bool); 5] {
         ("a request", endpoint().post(ping(1)), false),
         ("a notification", endpoint().post(notification()), true),
         ("a response", endpoint().post(JsonRpcMessage::response(1, serde_json::json!({}))), true),
-        ("the end of a session", endpoint().delete(), true),
+        ("the end of a session", endpoint().delete(), false),
         ("a listening stream", endpoint().get(), false),
     ]
 }

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use super::Client;
 use super::connect::Connector;
 use super::tls::Tls;
-use crate::error::Error;
+use crate::error::{Error, InvalidOption};
 
 /// RFC 9113 §6.9.1: no flow-control window may be larger.
 const MAX_WINDOW: u32 = (1 << 31) - 1;
@@ -100,7 +100,9 @@ impl ClientBuilder {
         Self { http2_ping_interval: interval.into(), ..self }
     }
 
-    /// How long the answer to such a PING may take before the connection counts as gone. 10 s by default.
+    /// How long the answer to such a PING may take before the connection counts as gone. 10 s by default. Calls that wait
+    /// for the head of their answer fail with [`TimedOut`](crate::error::TimedOut); a body that is being read breaks, and
+    /// hyper does not say why.
     pub fn http2_ping_timeout(self, timeout: Duration) -> Self {
         Self { http2_ping_timeout: timeout, ..self }
     }
@@ -147,9 +149,13 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// The platform's certificates cannot be loaded; a certificate or key cannot be used; there are TLS options beside
-    /// a whole TLS configuration; there is no provider of cryptography.
-    pub fn build(self) -> Result<Client, Error> {
-        let tls = self.tls.clone().build()?;
+    /// a whole TLS configuration; there is no provider of cryptography; a window that HTTP/2 does not allow.
+    pub fn build(mut self) -> Result<Client, Error> {
+        if !(1..=MAX_WINDOW).contains(&self.http2_stream_window) {
+            let reason = format!("`http2_stream_window` must be from 1 to {MAX_WINDOW} bytes");
+            return Err(Error::new(InvalidOption::new(reason)));
+        }
+        let tls = std::mem::take(&mut self.tls).build()?;
         Ok(self.with_tls(tls))
     }
 
@@ -179,7 +185,7 @@ impl ClientBuilder {
             .pool_idle_timeout(self.pool_idle_timeout)
             .pool_max_idle_per_host(self.pool_max_idle_per_host)
             .http2_only(self.protocol == Protocol::Http2)
-            .http2_initial_stream_window_size(self.http2_stream_window.min(MAX_WINDOW))
+            .http2_initial_stream_window_size(self.http2_stream_window)
             .http2_initial_connection_window_size(MAX_WINDOW)
             .http2_keep_alive_interval(self.http2_ping_interval)
             .http2_keep_alive_timeout(self.http2_ping_timeout)

@@ -105,6 +105,18 @@ impl fmt::Display for ForeignResponse {
 
 impl std::error::Error for ForeignResponse {}
 
+/// A response was waited for where none is due: in the reply to a notification, to a response, or to a listening GET.
+#[derive(Clone, Copy, Debug)]
+pub struct NoResponseDue;
+
+impl fmt::Display for NoResponseDue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("only a request has a response")
+    }
+}
+
+impl std::error::Error for NoResponseDue {}
+
 /// The caller's message or option cannot be sent as it is. Nothing was sent.
 #[derive(Debug)]
 pub struct InvalidMessage(Cow<'static, str>);
@@ -155,6 +167,11 @@ impl TimedOut {
     /// `what` took longer than `after`, which `knob` sets.
     pub fn new(what: &'static str, knob: &'static str, after: Duration) -> Self {
         Self { what, knob, after }
+    }
+
+    /// A body was silent for `after`.
+    pub(crate) fn idle(after: Duration) -> Self {
+        Self::new("the next byte of the answer", "idle_timeout", after)
     }
 
     /// The name of the option that sets the bound.

@@ -20,8 +20,8 @@ pub use self::answer::{
     ContentProblem, SessionExpired, TooLarge, Undecodable, UnexpectedContent, UnexpectedStatus,
 };
 pub use self::local::{
-    BrokenStream, Cancelled, EndedStream, ForeignResponse, InvalidMessage, InvalidOption, NotOffered,
-    NotSent, Superseded, TimedOut,
+    BrokenStream, Cancelled, EndedStream, ForeignResponse, InvalidMessage, InvalidOption, NoResponseDue,
+    NotOffered, NotSent, Superseded, TimedOut,
 };
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
@@ -53,7 +53,11 @@ impl Error {
             }
             next = match error.downcast_ref::<Self>() {
                 Some(wrapped) => Some(&*wrapped.source),
-                None => error.source(),
+                // The source of an `io::Error` is that of the error inside, which it passes over.
+                None => match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+                    Some(inside) => Some(inside),
+                    None => error.source(),
+                },
             };
         }
         None
@@ -76,7 +80,7 @@ impl Error {
         self.find::<Cancelled>().is_some()
     }
 
-    /// No connection could be made, so nothing was sent.
+    /// Nothing was sent: no connection could be made, or a pooled one closed before the first byte.
     pub fn is_connect(&self) -> bool {
         self.find::<NotSent>().is_some()
     }
@@ -99,13 +103,16 @@ impl Error {
 
     /// The status of the HTTP answer that this error is about, or that it ended, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
+        self.cause_status().or(self.status)
+    }
+
+    fn cause_status(&self) -> Option<StatusCode> {
         self.find::<UnexpectedStatus>()
             .map(UnexpectedStatus::status)
             .or_else(|| self.find::<UnexpectedContent>().map(UnexpectedContent::status))
             .or_else(|| self.find::<Undecodable>().and_then(Undecodable::status))
             .or_else(|| self.find::<SessionExpired>().and_then(SessionExpired::status))
             .or_else(|| self.find::<NotOffered>().and_then(NotOffered::status))
-            .or(self.status)
     }
 
     /// Notes the status of the answer in which it happened.
@@ -141,7 +148,11 @@ impl fmt::Debug for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.fmt(f)
+        self.source.fmt(f)?;
+        match (self.cause_status(), self.status) {
+            (None, Some(status)) => write!(f, " (the status of the answer was {status})"),
+            _ => Ok(()),
+        }
     }
 }
 

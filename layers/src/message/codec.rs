@@ -1,10 +1,12 @@
 //! Between messages and the JSON that they travel as.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use http::Extensions;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId};
@@ -17,43 +19,78 @@ use crate::raw_json::{members, string, write_string};
 pub(crate) enum Decoded {
     Message(JsonRpcMessage),
     /// A batch of revision 2025-03-26, in order.
-    Batch(Vec<JsonRpcMessage>),
-    /// An object with none of `id`, `method`, `result` and `error`: nothing that anybody waits for.
+    Batch(Batch),
+    /// An object with none of `id`, `method`, `result` and `error`, or a notification with an odd id: nothing that
+    /// anybody waits for.
     Nothing,
 }
 
+/// The messages of a batch, and what in it is none.
+pub(crate) type Batch = Vec<Result<JsonRpcMessage, Undecodable>>;
+
 impl Decoded {
-    /// Reads the JSON text of an SSE event or of a body.
-    pub(crate) fn read(text: &Bytes) -> Result<Self, Undecodable> {
+    /// Reads the JSON text of an SSE event or of a body. A batch of more than `max_batch` messages is refused: a short
+    /// text can hold a great many.
+    pub(crate) fn read(text: &Bytes, max_batch: usize) -> Result<Self, Undecodable> {
+        // RFC 8259 §8.1: a byte order mark is not allowed, and may be ignored.
+        let json =
+            text.strip_prefix(b"\xef\xbb\xbf").map_or_else(|| text.clone(), |json| text.slice_ref(json));
         // WHATWG HTML §9.2.6 decodes a stream with replacement characters; a JSON-RPC message so changed would be
         // delivered as if the server had sent it, so it is an error here.
-        let text = match ByteString::try_from(text.clone()) {
-            Ok(text) => text,
+        let json = match ByteString::try_from(json) {
+            Ok(json) => json,
             Err(error) => return Err(Undecodable::new("it is not UTF-8", text).because(error)),
         };
-        if text.trim_ascii_start().starts_with('[') { batch(&text) } else { message(&text, &text) }
+        if json.trim_ascii_start().starts_with('[') { batch(&json, max_batch) } else { message(&json, &json) }
     }
 }
 
 pub(super) fn decode_one(text: Bytes) -> Result<JsonRpcMessage, Undecodable> {
-    match Decoded::read(&text)? {
-        Decoded::Message(message) => Ok(message),
-        Decoded::Batch(_) => Err(Undecodable::new("it is a batch, not one message", &text)),
-        Decoded::Nothing => Err(Undecodable::new("it is no JSON-RPC message", &text)),
+    match Decoded::read(&text, 1) {
+        Ok(Decoded::Message(message)) => Ok(message),
+        Ok(Decoded::Batch(_)) => Err(Undecodable::new("it is a batch, not one message", &text)),
+        Ok(Decoded::Nothing) => Err(Undecodable::new("it is no JSON-RPC message", &text)),
+        Err(error) => Err(error),
     }
 }
 
-fn batch(text: &ByteString) -> Result<Decoded, Undecodable> {
-    let elements: Vec<&RawValue> = serde_json::from_str(text)
-        .map_err(|error| Undecodable::new("it is not valid JSON", text.as_bytes()).because(error))?;
-    let mut messages = Vec::with_capacity(elements.len());
-    for element in elements {
-        match message(text, element.get())? {
-            Decoded::Message(message) => messages.push(message),
-            Decoded::Batch(_) | Decoded::Nothing => {}
-        }
+fn batch(text: &ByteString, max: usize) -> Result<Decoded, Undecodable> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let messages = json.deserialize_seq(Elements { text, max }).and_then(|batch| json.end().map(|()| batch));
+    messages
+        .map(Decoded::Batch)
+        .map_err(|error| Undecodable::new("it is no batch that can be read", text.as_bytes()).because(error))
+}
+
+/// Reads the elements of a batch one by one: a list of all of them would take many times their text.
+struct Elements<'t> {
+    text: &'t ByteString,
+    max: usize,
+}
+
+impl<'de> Visitor<'de> for Elements<'_> {
+    type Value = Batch;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON array")
     }
-    Ok(Decoded::Batch(messages))
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Batch, A::Error> {
+        let mut batch = Vec::new();
+        while let Some(element) = elements.next_element::<&RawValue>()? {
+            match message(self.text, element.get()) {
+                Ok(Decoded::Message(message)) => batch.push(Ok(message)),
+                Ok(_) => {}
+                Err(error) => batch.push(Err(error)),
+            }
+            if batch.len() > self.max {
+                let limit =
+                    format_args!("more than {} messages (the limit is `max_batch_messages`)", self.max);
+                return Err(A::Error::custom(limit));
+            }
+        }
+        Ok(batch)
+    }
 }
 
 /// Reads the message that `json`, a part of `text`, is.
@@ -84,21 +121,22 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
     if version.is_none_or(|version: &RawValue| version.get() != r#""2.0""#) {
         return Err(wrong("its member \"jsonrpc\" is not \"2.0\""));
     }
-    let read_id =
-        |raw| RequestId::read(text, raw).ok_or_else(|| wrong("its id is neither string nor number"));
     let extensions = Extensions::new();
     Ok(Decoded::Message(if let Some(method) = method {
         let method = string(text, method).ok_or_else(|| wrong("its method is no string"))?;
         let params = params.map(|raw| RawJson::slice(text, raw));
-        match id {
-            Some(id) => JsonRpcMessage::Request(JsonRpcRequest {
-                id: read_id(id)?,
+        // Some servers write `null` for none. Any other odd id: it wants an answer that cannot be given, but it is not
+        // the answer that anybody waits for.
+        match id.filter(|id| id.get() != "null").map(|id| RequestId::read(text, id)) {
+            None => JsonRpcMessage::Notification(JsonRpcNotification { method, params, extensions }),
+            Some(None) => return Ok(Decoded::Nothing),
+            Some(Some(id)) => JsonRpcMessage::Request(JsonRpcRequest {
+                id,
                 method,
                 params,
                 facts: OnceLock::new(),
                 extensions,
             }),
-            None => JsonRpcMessage::Notification(JsonRpcNotification { method, params, extensions }),
         }
     } else {
         // Some servers write both members and set the unused one to null.
@@ -108,7 +146,10 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
             (Some(result), None) => Ok(RawJson::slice(text, result)),
             (None, None) => return Err(wrong("it has neither a method nor a result nor an error")),
         };
-        let id = id.filter(|id| id.get() != "null").map(read_id).transpose()?;
+        let id = id
+            .filter(|id| id.get() != "null")
+            .map(|id| RequestId::read(text, id).ok_or_else(|| wrong("its id is neither string nor number")));
+        let id = id.transpose()?;
         JsonRpcMessage::Response(JsonRpcResponse::new(id, outcome))
     }))
 }

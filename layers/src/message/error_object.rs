@@ -69,7 +69,7 @@ impl JsonRpcError {
     pub(crate) fn read(text: &ByteString, raw: &RawValue) -> Option<Self> {
         let (mut code, mut message, mut data) = (None, None, None);
         members(raw.get(), |member, value| match member {
-            "code" => code = value.get().parse().ok(),
+            "code" => code = integer(value.get()),
             "message" => message = string(text, value),
             "data" => data = Some(RawJson::slice(text, value)),
             _ => {}
@@ -97,6 +97,13 @@ impl JsonRpcError {
     pub fn as_raw(&self) -> &RawJson {
         &self.raw
     }
+}
+
+/// Some languages have one kind of number only, and write `-32602.0`.
+fn integer(json: &str) -> Option<i64> {
+    // Beyond 2⁵³ a float does not tell one integer from the next.
+    let whole = |number: &f64| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
+    json.parse().ok().or_else(|| json.parse().ok().filter(whole).map(|number| number as i64))
 }
 
 impl fmt::Debug for JsonRpcError {

@@ -37,7 +37,7 @@ pub use self::error_object::JsonRpcError;
 pub use self::id::RequestId;
 pub use self::response::{JsonRpcResponse, ResultError};
 
-pub(crate) use self::codec::Decoded;
+pub(crate) use self::codec::{Batch, Decoded};
 use self::facts::Facts;
 use crate::error::Undecodable;
 use crate::version::InvalidProtocolVersion;
@@ -321,7 +321,7 @@ impl JsonRpcMessage {
         codec::decode_one(text.into())
     }
 
-    /// Writes the message as JSON, in one line.
+    /// Writes the message as JSON. Payloads stay as they are written, line breaks included.
     pub fn encode(&self) -> Bytes {
         codec::encode(self)
     }

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::Context;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
@@ -10,18 +9,18 @@ use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body::Body;
 use tokio::runtime::Handle;
-use tokio::time::Sleep;
 
 use super::Limits;
+use super::clock::Clock;
 use super::collect::{Collect, Collected, End};
 use crate::correlate::{correlate, correlate_batch};
 use crate::drain::Drain;
 use crate::error::{
-    BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TooLarge, UnexpectedContent,
+    BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TimedOut, TooLarge, UnexpectedContent,
     UnexpectedStatus,
 };
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
-use crate::message::Decoded;
+use crate::message::{Batch, Decoded};
 use crate::{
     Era, Event, Events, Expects, JsonRpcMessage, JsonRpcResponse, Payload, ProtocolVersion, RequestId,
 };
@@ -104,22 +103,20 @@ impl Exchange {
     }
 
     /// Reads `body` within the limits for what it is read for.
-    pub(super) fn collect<B>(&self, body: B, whole: Whole) -> Collect<B> {
-        match whole {
-            Whole::Json => Collect::new(body, self.limits.max_json_bytes, None),
-            Whole::Status | Whole::Content => {
-                let clock = self.clock(Some(self.limits.error_body_timeout)).map(|(_, clock)| clock);
-                Collect::new(body, self.limits.max_error_bytes, clock)
-            }
+    pub(super) fn collect<B>(&self, head: &Parts, body: B, whole: Whole) -> Collect<B> {
+        let limits = &self.limits;
+        if whole == Whole::Json {
+            return Collect::while_alive(body, limits.max_json_bytes, self.idle_clock());
         }
+        // An error that has a body has sent most of it with its head. Of "accepted" none is due, and it must not keep
+        // the caller from learning that there will be no response.
+        let timeout = if head.status.is_success() { limits.drain_timeout } else { limits.error_body_timeout };
+        Collect::within(body, limits.max_error_bytes, Clock::new(Some(timeout), self.runtime.as_ref()))
     }
 
-    /// A clock for `timeout`, if there is one, and a runtime for it: that of the call, as the answer may be polled
-    /// elsewhere.
-    pub(super) fn clock(&self, timeout: Option<Duration>) -> Option<(Duration, Pin<Box<Sleep>>)> {
-        let timeout = timeout?;
-        let _entered = self.runtime.as_ref()?.enter();
-        Some((timeout, Box::pin(tokio::time::sleep(timeout))))
+    /// Bounds the silence of a body.
+    pub(super) fn idle_clock(&self) -> Option<Clock> {
+        Clock::new(self.limits.idle_timeout, self.runtime.as_ref())
     }
 
     /// Reads on, for the connection's sake, what is left of an answer.
@@ -144,22 +141,19 @@ impl Exchange {
     fn json(&self, head: &Parts, body: Collected) -> Events {
         let Expects::Response(id) = &self.expects else { return Events::EMPTY };
         match body.end {
-            End::Complete | End::TimedOut => {}
+            End::Complete => {}
+            End::TimedOut(after) => return Events::error(TimedOut::idle(after)),
             End::Broken(error) => return Events::error(BrokenStream(error)),
             End::OverLimit => {
                 let limit = self.limits.max_json_bytes;
                 return Events::error(TooLarge { what: "a JSON body", limit, knob: "max_json_bytes" });
             }
         }
-        // RFC 8259 §8.1: a byte order mark is not allowed, and may be ignored.
-        let text = body
-            .bytes
-            .strip_prefix(b"\xef\xbb\xbf")
-            .map_or(body.bytes.clone(), |rest| body.bytes.slice_ref(rest));
+        let text = body.bytes;
         if text.trim_ascii().is_empty() {
             return self.unexpected_content(head, ContentProblem::Empty, &text);
         }
-        match Decoded::read(&text) {
+        match Decoded::read(&text, self.limits.max_batch_messages) {
             Ok(Decoded::Message(JsonRpcMessage::Response(mut response))) => {
                 correlate(&mut response, id);
                 Events::from(JsonRpcMessage::Response(response))
@@ -172,18 +166,29 @@ impl Exchange {
         }
     }
 
-    fn batch(&self, head: &Parts, mut messages: Vec<JsonRpcMessage>, id: &RequestId, text: &Bytes) -> Events {
-        let answered = correlate_batch(&mut messages, id);
-        let mut items: Vec<Result<Event, BoxError>> = messages
-            .into_iter()
-            .filter(|message| self.admits(message))
-            .map(|message| Ok(message.into()))
-            .collect();
+    fn batch(&self, head: &Parts, mut batch: Batch, id: &RequestId, text: &Bytes) -> Events {
+        let answered = correlate_batch(&mut batch, id);
+        let mut items: Vec<_> = self.items(head.status, batch, text).collect();
         if !answered {
             let preview = self.preview(text);
             items.push(Err(UnexpectedContent::new(head.status, ContentProblem::NoResponse, preview).into()));
         }
         Events::all(items)
+    }
+
+    /// What the elements of a batch, which came as `text`, are to the caller.
+    pub(super) fn items(
+        &self,
+        status: StatusCode,
+        batch: Batch,
+        text: &Bytes,
+    ) -> impl Iterator<Item = Result<Event, BoxError>> {
+        batch.into_iter().filter(|item| item.as_ref().map_or(true, |message| self.admits(message))).map(
+            move |item| match item {
+                Ok(message) => Ok(message.into()),
+                Err(error) => Err(error.in_answer(status, self.preview(text)).into()),
+            },
+        )
     }
 
     /// The events of an answer whose status is no success, or promises no response.
@@ -218,12 +223,15 @@ impl Exchange {
     pub(super) fn admits(&self, message: &JsonRpcMessage) -> bool {
         let admitted = self.era == Era::Legacy || message.as_request().is_none();
         if !admitted {
-            tracing::warn!(method = message.method(), "dropped a request from a server of the modern era");
+            tracing::warn!("dropped a request from a server of the modern era");
         }
         admitted
     }
 
     fn unexpected_status(&self, head: &Parts, text: &[u8]) -> UnexpectedStatus {
+        // The page of a redirect says no more than its head, and shows the target whole.
+        let names_target = head.status.is_redirection() && head.headers.contains_key(LOCATION);
+        let text = if names_target { &[] } else { text };
         UnexpectedStatus::new(head.status, &head.headers, self.session.is_some(), self.preview(text))
             .for_initialize(self.initialize)
     }
@@ -263,8 +271,10 @@ fn json_rpc_error(head: &Parts, body: &Bytes) -> Option<JsonRpcResponse> {
     if !has_type(head, "application/json") && head.headers.contains_key(CONTENT_TYPE) {
         return None;
     }
-    match JsonRpcMessage::decode(body.clone()) {
-        Ok(JsonRpcMessage::Response(response)) if response.outcome().is_err() => Some(response),
+    match Decoded::read(body, 0) {
+        Ok(Decoded::Message(JsonRpcMessage::Response(response))) if response.outcome().is_err() => {
+            Some(response)
+        }
         _ => None,
     }
 }

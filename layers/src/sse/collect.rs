@@ -2,24 +2,27 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
 
+use super::clock::Clock;
 use crate::drain::FRAMES_PER_POLL;
 use crate::error::BoxError;
 
 pin_project! {
-    /// Reads `body` to its end, to its limit, or until `timeout`, whichever comes first.
+    /// Reads `body` to its end, to its limit, or until a clock runs out, whichever comes first.
     #[derive(Debug)]
     pub(super) struct Collect<B> {
         #[pin]
         body: B,
         limit: usize,
-        timeout: Option<Pin<Box<Sleep>>>,
+        clock: Option<Clock>,
+        // Whether the clock bounds the silence between two frames, or the whole body.
+        restarts: bool,
         read: Read,
     }
 }
@@ -42,13 +45,19 @@ pub(super) struct Collected {
 pub(super) enum End {
     Complete,
     OverLimit,
-    TimedOut,
+    TimedOut(Duration),
     Broken(BoxError),
 }
 
 impl<B> Collect<B> {
-    pub(super) fn new(body: B, limit: usize, timeout: Option<Pin<Box<Sleep>>>) -> Self {
-        Self { body, limit, timeout, read: Read::Piece(Bytes::new()) }
+    /// `clock` bounds the whole body.
+    pub(super) fn within(body: B, limit: usize, clock: Option<Clock>) -> Self {
+        Self { body, limit, clock, restarts: false, read: Read::Piece(Bytes::new()) }
+    }
+
+    /// `clock` bounds every silence of the body.
+    pub(super) fn while_alive(body: B, limit: usize, clock: Option<Clock>) -> Self {
+        Self { restarts: true, ..Self::within(body, limit, clock) }
     }
 }
 
@@ -103,6 +112,9 @@ where
                 Poll::Ready(None) => End::Complete,
                 Poll::Ready(Some(Err(error))) => End::Broken(error.into()),
                 Poll::Ready(Some(Ok(frame))) => {
+                    if let (true, Some(clock)) = (*this.restarts, this.clock.as_mut()) {
+                        clock.restart();
+                    }
                     let Ok(data) = frame.into_data() else { continue };
                     let room = *this.limit - this.read.len();
                     if data.remaining() <= room {
@@ -112,9 +124,12 @@ where
                     this.read.append(data.take(room));
                     End::OverLimit
                 }
-                Poll::Pending => match this.timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
-                    Some(Poll::Ready(())) => End::TimedOut,
-                    Some(Poll::Pending) | None => return Poll::Pending,
+                Poll::Pending => match this.clock {
+                    Some(clock) => {
+                        ready!(clock.poll(cx));
+                        End::TimedOut(clock.timeout)
+                    }
+                    None => return Poll::Pending,
                 },
             };
             return Poll::Ready(Collected { bytes: this.read.take(), end });

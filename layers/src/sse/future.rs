@@ -60,7 +60,7 @@ where
                     mark_sensitive(&mut head.headers);
                     let events = match exchange.reading(&head) {
                         Reading::Whole(whole) => {
-                            let body = exchange.collect(body, whole);
+                            let body = exchange.collect(&head, body, whole);
                             this.state.set(State::Body { body, whole, head: Some(head) });
                             continue;
                         }

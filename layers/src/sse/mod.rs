@@ -42,6 +42,7 @@
 //! ```
 
 mod answer;
+mod clock;
 mod collect;
 mod decoder;
 mod future;
@@ -103,6 +104,11 @@ impl<S> Layer<S> for SseLayer {
 /// | any other status, a JSON-RPC error in the body | that error, as the response |
 /// | any other status | one error |
 ///
+/// To a notification or a response any success is acceptance: nothing, whatever the body says. To a GET, the listening
+/// stream, a success of the type `text/event-stream` is a stream that goes on after responses and after what cannot be
+/// read; any other success, and 4xx but for 408, 409, 429 and a challenge, is
+/// [`NotOffered`](crate::error::NotOffered). Any other status is one error.
+///
 /// A status never makes the call fail: the head of the answer is always returned, so that other layers can decide. A
 /// response gets the id of its request; the one it had on the wire, if it differed, is kept as
 /// [`WireId`](crate::options::WireId). In the modern era requests of the server's are dropped with a warning.
@@ -133,10 +139,13 @@ where
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
         let exchange = Exchange::of(&request, self.limits);
-        if exchange.expects == Expects::Acceptance && request.extensions().get::<FirstByte>().is_none() {
-            let timeout = self.limits.acceptance_timeout;
-            request.extensions_mut().insert(FirstByte(timeout));
-            request.extensions_mut().insert(AcceptanceTimeout(timeout));
+        // Whoever sends a DELETE has a bound of its own for it.
+        let bound = self.limits.acceptance_timeout.filter(|_| *request.method() != Method::DELETE);
+        if let (Expects::Acceptance, Some(bound)) = (&exchange.expects, bound) {
+            if request.extensions().get::<FirstByte>().is_none() {
+                request.extensions_mut().insert(FirstByte(bound));
+                request.extensions_mut().insert(AcceptanceTimeout(bound));
+            }
         }
         // Ours replace the caller's: an answer of another type could not be read.
         if request.body().message().is_some() {

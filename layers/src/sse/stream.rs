@@ -1,7 +1,6 @@
 //! The events of an open stream.
 
 use std::collections::VecDeque;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,14 +10,14 @@ use bytestring::ByteString;
 use futures_core::Stream;
 use http::StatusCode;
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
+use super::clock::Clock;
 use super::{Decoder, EventTooLarge};
 use crate::correlate::{correlate, correlate_batch};
 use crate::drain::FRAMES_PER_POLL;
 use crate::error::{BoxError, BrokenStream, TimedOut, TooLarge};
-use crate::message::Decoded;
+use crate::message::{Batch, Decoded};
 use crate::{Event, Expects, JsonRpcMessage};
 
 type Item = Result<Event, BoxError>;
@@ -35,22 +34,7 @@ pub(super) struct EventStream<B> {
     queue: VecDeque<Item>,
     status: StatusCode,
     exchange: Exchange,
-    idle: Option<Idle>,
-}
-
-/// Runs out when no byte has come for a while.
-struct Idle {
-    timeout: Duration,
-    clock: Pin<Box<Sleep>>,
-}
-
-impl Idle {
-    fn restart(&mut self) {
-        // A bound beyond what the clock can tell stays where it is, decades away.
-        if let Some(end) = Instant::now().checked_add(self.timeout) {
-            self.clock.as_mut().reset(end);
-        }
-    }
+    idle: Option<Clock>,
 }
 
 impl<B> EventStream<B>
@@ -60,8 +44,7 @@ where
 {
     pub(super) fn new(body: B, status: StatusCode, exchange: Exchange) -> Self {
         let decoder = Decoder::new(exchange.limits.max_event_bytes);
-        let idle =
-            exchange.clock(exchange.limits.idle_timeout).map(|(timeout, clock)| Idle { timeout, clock });
+        let idle = exchange.idle_clock();
         Self { body: Some(Box::pin(body)), decoder, queue: VecDeque::new(), status, exchange, idle }
     }
 
@@ -77,12 +60,13 @@ where
             }
             _ => data.filter(|data| !data.is_empty()),
         };
-        match data.as_ref().map(Decoded::read).transpose() {
+        let max_batch = self.exchange.limits.max_batch_messages;
+        match data.as_ref().map(|data| Decoded::read(data, max_batch)).transpose() {
             Ok(Some(Decoded::Message(message))) if self.exchange.admits(&message) => {
                 Some(Ok(Event { message: Some(self.correlate(message)), ..position }))
             }
-            Ok(Some(Decoded::Batch(messages))) => {
-                self.queue_batch(messages, position);
+            Ok(Some(Decoded::Batch(batch))) => {
+                self.queue_batch(batch, position, &data.unwrap_or_default());
                 self.queue.pop_front()
             }
             Ok(decoded) => {
@@ -109,12 +93,12 @@ where
         message
     }
 
-    fn queue_batch(&mut self, mut messages: Vec<JsonRpcMessage>, position: Event) {
-        messages.retain(|message| self.exchange.admits(message));
+    fn queue_batch(&mut self, mut batch: Batch, position: Event, text: &Bytes) {
         if let Expects::Response(id) = &self.exchange.expects {
-            correlate_batch(&mut messages, id);
+            correlate_batch(&mut batch, id);
         }
-        self.queue.extend(messages.into_iter().map(|message| Ok(message.into())));
+        self.queue.extend(self.exchange.items(self.status, batch, text));
+        // The position counts when all of the batch was delivered.
         match self.queue.back_mut() {
             Some(Ok(last)) => (last.id, last.retry) = (position.id, position.retry),
             _ => self.queue.push_back(Ok(position)),
@@ -149,17 +133,17 @@ where
     /// caller was busy says nothing of the server.
     fn poll_frame(
         body: Pin<&mut B>,
-        idle: &mut Option<Idle>,
+        idle: &mut Option<Clock>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         match (body.poll_frame(cx), idle) {
             (Poll::Ready(frame), idle) => {
-                idle.iter_mut().for_each(Idle::restart);
+                idle.iter_mut().for_each(Clock::restart);
                 Poll::Ready(frame.map(|frame| frame.map_err(|error| BrokenStream(error.into()).into())))
             }
-            (Poll::Pending, Some(Idle { timeout, clock })) => clock.as_mut().poll(cx).map(|()| {
-                Some(Err(TimedOut::new("the next byte of the stream", "idle_timeout", *timeout).into()))
-            }),
+            (Poll::Pending, Some(clock)) => {
+                clock.poll(cx).map(|()| Some(Err(TimedOut::idle(clock.timeout).into())))
+            }
             (Poll::Pending, None) => Poll::Pending,
         }
     }
