@@ -7,9 +7,13 @@ use std::time::Duration;
 use bytes::Buf;
 use http_body::Body;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 /// A server can send any number of empty or tiny frames; so many are taken before other tasks get their turn.
 pub(crate) const FRAMES_PER_POLL: usize = 64;
+
+/// How many bodies are read on in the background at a time, by all transports of the process.
+static TASKS: Semaphore = Semaphore::const_new(1024);
 
 /// How much of a body to read that nobody wants, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +36,10 @@ impl Drain {
         if body.is_end_stream() || self.timeout.is_zero() || read_on(&mut body, &mut room, cx).is_ready() {
             return;
         }
-        if let Some(runtime) = runtime {
+        // Beyond the bound a connection is lost, which is only slower.
+        if let (Some(runtime), Ok(permit)) = (runtime, TASKS.try_acquire()) {
             runtime.spawn(async move {
+                let _permit = permit;
                 let rest = std::future::poll_fn(|cx| read_on(&mut body, &mut room, cx));
                 let _ = tokio::time::timeout(self.timeout, rest).await;
             });

@@ -93,7 +93,8 @@ impl Events {
         matches!(self.0, Inner::Stream(_))
     }
 
-    /// Changes every event as it passes. Boxes a stream once more.
+    /// Changes every event: those of a stream as they pass, those that are ready at once, whether or not they are read.
+    /// Boxes a stream once more.
     pub fn map<F>(self, f: F) -> Self
     where
         F: FnMut(Result<Event, BoxError>) -> Result<Event, BoxError> + Send + 'static,

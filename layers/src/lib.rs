@@ -11,7 +11,7 @@
 //!
 //! | floor | a service of | layers |
 //! |---|---|---|
-//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts |
+//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`TranslateCancelLayer`] |
 //! | | | [`EnvelopeLayer`], the bridge |
 //! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |

@@ -1,5 +1,6 @@
 //! What of a server's text may be shown.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The start of a body that could not be used, fit to be shown: at most 200 characters in one line, with whatever
@@ -7,7 +8,7 @@ use std::fmt;
 ///
 /// Servers like to echo what they were sent ("unknown session 3fa85f64-…"), and an error's text ends up in logs. So
 /// every long unbroken run of the characters that tokens are made of, and whatever follows the name of an
-/// authentication scheme, is replaced by `[redacted]`.
+/// authentication scheme, is replaced by `[redacted]`, and URLs lose their userinfo and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Preview(String);
 
@@ -36,9 +37,10 @@ impl Preview {
             if after_scheme {
                 shown.push_str(REDACTED);
             } else {
+                let word = without_url_secrets(word);
                 match secret.filter(|secret| !secret.is_empty()) {
                     Some(secret) => push_redacted(&mut shown, &word.replace(secret, REDACTED)),
-                    None => push_redacted(&mut shown, word),
+                    None => push_redacted(&mut shown, &word),
                 }
             }
             let name = word.rsplit(|c: char| !c.is_ascii_alphanumeric()).find(|part| !part.is_empty());
@@ -60,6 +62,23 @@ impl Preview {
     pub(super) fn append(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, ": \"{}\"", self.0) }
     }
+}
+
+/// A word without the query, and without the userinfo, of a URL in it.
+fn without_url_secrets(word: &str) -> Cow<'_, str> {
+    let ends = |rest: &str| rest.find(['"', '\'', '<', '>', ')', '|']).unwrap_or(rest.len());
+    let mut word = Cow::Borrowed(word);
+    if let Some(query) = word.find('?').filter(|query| word[*query..].contains('=')) {
+        let end = query + ends(&word[query..]);
+        word = Cow::Owned(format!("{}?…{}", &word[..query], &word[end..]));
+    }
+    if let Some(authority) = word.find("://").map(|scheme| scheme + 3) {
+        let end = authority + word[authority..].find('/').unwrap_or(word.len() - authority);
+        if let Some(at) = word[authority..end].rfind('@') {
+            word = Cow::Owned(format!("{}{}", &word[..authority], &word[authority + at + 1..]));
+        }
+    }
+    word
 }
 
 fn shorten(mut shown: String) -> String {
@@ -134,6 +153,8 @@ mod tests {
             (r#"{"auth":"Bearer abc"}"#, r#"{"auth":"Bearer [redacted]"#),
             ("token=abcdefghij.klmnopqrst_uv;", "token=[redacted];"),
             ("jwt eyJhbGciOiJIUzI1NiJ9.e30.ZRrHA1JJJW8opsbCGfG", "jwt [redacted]"),
+            (r#"<a href="https://u:p@h/x?t=s">Moved</a>"#, r#"<a href="https://h/x?…">Moved</a>"#),
+            ("see /login?next=/&k=v, why?", "see /login?… why?"),
             ("<p>\r\n\t Bad\u{0}\u{1b}[31m  Gateway</p>", "<p> Bad [31m Gateway</p>"),
         ] {
             assert_eq!(Preview::of(text.as_bytes()).as_str(), shown, "{text}");

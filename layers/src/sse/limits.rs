@@ -62,7 +62,7 @@ impl Limits {
     }
 
     /// How long to read on after a response, so that the connection can be used again; 50 ms by default. Zero drops
-    /// the rest of the body at once. It also bounds how much is waited for of a successful answer that is of no use,
+    /// the rest of the body at once, and so does each beyond the 1,024 that are read on at a time. It also bounds how much is waited for of a successful answer that is of no use,
     /// before that is reported.
     pub fn drain_timeout(self, timeout: Duration) -> Self {
         Self { drain_timeout: timeout, ..self }
