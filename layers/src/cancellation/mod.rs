@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::runtime::Handle;
 use tower::util::Oneshot;
 use tower_layer::Layer;
@@ -54,9 +55,7 @@ use crate::envelope::stamp;
 use crate::error::{BoxError, Error};
 use crate::options::ExtraHeaders;
 use crate::raw_json::members;
-use crate::{
-    Era, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, ProtocolVersion, Reply, RequestId, Session,
-};
+use crate::{Era, JsonRpcMessage, JsonRpcNotification, Reply, RequestId, Session};
 
 /// How long the server may take to accept the news of a cancellation. Nobody waits for it.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -148,17 +147,13 @@ impl<S> TranslateCancel<S> {
         }
     }
 
-    /// What the server is to be told if this request is dropped.
-    fn notice(&self, request: &JsonRpcRequest, era: Era) -> Option<Notice> {
-        // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
-        if era == Era::Modern || request.is_initialize() || request.is_task() {
-            return None;
-        }
+    /// How the server is to be told if a request that is being sent now is dropped.
+    fn notice(&self, headers: Option<ExtraHeaders>) -> Option<Notice> {
         Some(Notice {
             post: self.post.clone(),
             runtime: Handle::try_current().ok()?,
             session: self.session.pin(),
-            headers: request.extensions().get().cloned(),
+            headers,
         })
     }
 }
@@ -197,20 +192,24 @@ where
                 }
                 return ResponseFuture::new(self.inner.call(message), None);
             }
-            JsonRpcMessage::Request(request) => request.clone(),
+            JsonRpcMessage::Request(request) => request,
             _ => return ResponseFuture::new(self.inner.call(message), None),
         };
-        let stamp = request.extensions().get().map_or_else(
-            || stamp(&message, &Default::default()),
-            |ExtraHeaders(extra)| stamp(&message, extra),
-        );
+        let extra: Option<ExtraHeaders> = request.extensions().get().cloned();
+        let stamp = match &extra {
+            Some(ExtraHeaders(extra)) => stamp(&message, extra),
+            None => stamp(&message, &HeaderMap::new()),
+        };
+        let (id, is_initialize, is_task) = (request.id().clone(), request.is_initialize(), request.is_task());
         let call = self.inner.call(message);
         // After the call, which has noted an `initialize`; before anything else can be sent.
-        let named = stamp.ok().flatten().filter(|_| !request.is_initialize());
-        let era = named.as_ref().map_or_else(|| self.session.era(), ProtocolVersion::era);
-        let flight = self.flights.add(request.id(), era);
-        let guard = Guard::new(self.flights.clone(), flight, self.notice(&request, era));
-        ResponseFuture::new(call, Some(guard))
+        let named = stamp.ok().flatten().filter(|_| !is_initialize);
+        let era = named.map_or_else(|| self.session.era(), |version| version.era());
+        // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
+        let is_told = era == Era::Legacy && !is_initialize && !is_task;
+        let notice = if is_told { self.notice(extra) } else { None };
+        let flight = self.flights.add(&id, era);
+        ResponseFuture::new(call, Some(Guard::new(self.flights.clone(), flight, notice)))
     }
 }
 
