@@ -23,4 +23,6 @@ mod raw;
 mod support;
 mod tls;
 mod tls_options;
+#[cfg(target_os = "linux")]
+mod trust_store;
 mod unsent;
