@@ -10,6 +10,7 @@
 
 mod answers;
 mod bad_input;
+mod cancellation;
 mod common;
 mod composition;
 mod concurrency;
@@ -20,6 +21,7 @@ mod headers;
 mod listening;
 mod modern;
 mod notifications;
+mod parallel_sessions;
 mod redirects;
 mod secrets;
 mod sessions;
