@@ -57,7 +57,7 @@ impl fmt::Debug for ExtraHeaders {
 
 /// The time at which a call must be over: the wait for the head of the answer and all of its reply, until the response.
 ///
-/// If it is not, the call, or the reply, fails with [`TimedOut`](crate::error::TimedOut). Without a deadline nothing
+/// If it is not, the call, or the reply, fails with [`TimedOut`]. Without a deadline nothing
 /// bounds a stream that stays open. It does not bound the wait for the service to be ready, in a limit for example, but
 /// that time counts. Once it has passed, a response that is there already is still handed out, other messages are not.
 /// The clock is tokio's: outside a runtime such a message is refused.
