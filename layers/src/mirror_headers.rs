@@ -36,8 +36,6 @@
 //! # }
 //! ```
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -45,13 +43,13 @@ use base64::engine::general_purpose::STANDARD;
 use bytestring::ByteString;
 use http::header::{Entry, HeaderValue, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, Request};
-use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+pub use crate::refusable::ResponseFuture;
+
 use crate::error::{BoxError, InvalidMessage};
 use crate::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION};
-use crate::refusable::Refusable;
 use crate::{Era, JsonRpcRequest, Payload, ProtocolVersion};
 
 /// Applies [`MirrorHeaders`]: see the [module's documentation](self).
@@ -97,34 +95,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
-        ResponseFuture {
-            inner: match mirror(&mut request) {
-                Ok(()) => Refusable::Called { future: self.inner.call(request) },
-                Err(error) => Refusable::refused(error),
-            },
+        match mirror(&mut request) {
+            Ok(()) => ResponseFuture::called(self.inner.call(request)),
+            Err(error) => ResponseFuture::refused(error),
         }
-    }
-}
-
-pin_project! {
-    /// The response future of [`MirrorHeaders`].
-    #[derive(Debug)]
-    #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<F> {
-        #[pin]
-        inner: Refusable<F>,
-    }
-}
-
-impl<F, T, E> Future for ResponseFuture<F>
-where
-    F: Future<Output = Result<T, E>>,
-    E: Into<BoxError>,
-{
-    type Output = Result<T, BoxError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().inner.poll(cx)
     }
 }
 

@@ -24,18 +24,16 @@
 //! # }
 //! ```
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::Request;
-use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+pub use crate::refusable::ResponseFuture;
+
 use crate::error::BoxError;
 use crate::headers::MCP_PROTOCOL_VERSION;
-use crate::refusable::Refusable;
 use crate::{Payload, Session};
 
 /// Applies [`StampVersion`]: see the [module's documentation](self).
@@ -89,33 +87,11 @@ where
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
         let version = match self.session.stamp(&request) {
             Ok(version) => version,
-            Err(error) => return ResponseFuture { inner: Refusable::refused(error) },
+            Err(error) => return ResponseFuture::refused(error),
         };
         if let Some(version) = version {
             request.headers_mut().insert(MCP_PROTOCOL_VERSION, version.to_header());
         }
-        ResponseFuture { inner: Refusable::Called { future: self.inner.call(request) } }
-    }
-}
-
-pin_project! {
-    /// The response future of [`StampVersion`].
-    #[derive(Debug)]
-    #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<F> {
-        #[pin]
-        inner: Refusable<F>,
-    }
-}
-
-impl<F, T, E> Future for ResponseFuture<F>
-where
-    F: Future<Output = Result<T, E>>,
-    E: Into<BoxError>,
-{
-    type Output = Result<T, BoxError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().inner.poll(cx)
+        ResponseFuture::called(self.inner.call(request))
     }
 }

@@ -41,3 +41,35 @@ where
         }
     }
 }
+
+pin_project! {
+    /// The response future of a layer that sends a request on, or refuses it.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        inner: Refusable<F>,
+    }
+}
+
+impl<F> ResponseFuture<F> {
+    pub(crate) fn called(future: F) -> Self {
+        Self { inner: Refusable::Called { future } }
+    }
+
+    pub(crate) fn refused(error: impl Into<BoxError>) -> Self {
+        Self { inner: Refusable::refused(error) }
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().inner.poll(cx)
+    }
+}
