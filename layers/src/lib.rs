@@ -11,7 +11,7 @@
 //!
 //! | floor | a service of | layers |
 //! |---|---|---|
-//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`TranslateCancelLayer`] |
+//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`UnaryLayer`], [`TranslateCancelLayer`] |
 //! | | | [`EnvelopeLayer`], the bridge |
 //! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |
@@ -77,6 +77,7 @@ mod reply;
 mod session;
 pub mod session_id;
 pub mod sse;
+pub mod unary;
 mod version;
 
 pub use self::cancellation::{TranslateCancel, TranslateCancelLayer};
@@ -98,4 +99,5 @@ pub use self::reply::Reply;
 pub use self::session::Session;
 pub use self::session_id::{SetSessionId, SetSessionIdLayer};
 pub use self::sse::{Sse, SseLayer};
+pub use self::unary::{Unary, UnaryLayer};
 pub use self::version::{Era, InvalidProtocolVersion, ProtocolVersion};
