@@ -39,8 +39,8 @@ impl Future for ResponseFuture {
         let this = self.project();
         this.inner.poll(cx).map_err(|error| {
             let cause = hyper_error(&error);
-            // Hyper gave the request back untouched, which it calls cancelled.
-            if error.is_connect() || cause.is_some_and(hyper::Error::is_canceled) {
+            // Hyper gave the request back untouched, which it calls cancelled; or the server did.
+            if error.is_connect() || cause.is_some_and(|cause| cause.is_canceled() || is_refused(cause)) {
                 return NotSent(error.into()).into();
             }
             // The only clock of hyper's that runs is that of HTTP/2 PINGs.
@@ -51,6 +51,17 @@ impl Future for ResponseFuture {
             BrokenStream(source).into()
         })
     }
+}
+
+/// The server says that it has not acted on the request: the connection was shutting down when it arrived (RFC 9113
+/// §6.8), or its stream was refused (§8.7).
+fn is_refused(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| match cause.reason() {
+        Some(h2::Reason::NO_ERROR) => cause.is_go_away() && cause.is_remote(),
+        Some(h2::Reason::REFUSED_STREAM) => cause.is_reset() && cause.is_remote(),
+        _ => false,
+    })
 }
 
 fn hyper_error(error: &legacy::Error) -> Option<&hyper::Error> {

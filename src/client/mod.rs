@@ -48,7 +48,8 @@ use crate::error::{BoxError, Error, InvalidOption};
 /// runtime with I/O and time enabled.
 ///
 /// A call fails with [`NotSent`](crate::error::NotSent) if not one byte of the request was written: there was no
-/// connection, or a pooled one was closed before the request was on its way. Otherwise it fails with
+/// connection, or a pooled one was closed before the request was on its way; or if an HTTP/2 server says that it did not
+/// act on it (GOAWAY, `REFUSED_STREAM`). Otherwise it fails with
 /// [`BrokenStream`](crate::error::BrokenStream).
 #[derive(Clone)]
 pub struct Client {

@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use mcp_streamable_http::error::NotSent;
 use mcp_streamable_http::{Reply, StreamableHttp};
 use tower::ServiceExt;
 
@@ -149,7 +150,11 @@ async fn replies_that_are_not_read_hold_up_no_other() {
 async fn a_stream_reset_before_its_head_fails_its_own_call_only() {
     let gate = Gate::new();
     let others = held(&gate);
-    let peer = Peer::http2(move |call| if call.id() == 2 { Play::Reset } else { others(call) }).await;
+    let peer =
+        Peer::http2(
+            move |call| if call.id() == 2 { Play::Reset(h2::Reason::INTERNAL_ERROR) } else { others(call) },
+        )
+        .await;
     let transport = http2(&peer);
     let other = open(&transport, call(1)).await;
     let error = fails(&transport, call(2)).await;
@@ -159,6 +164,20 @@ async fn a_stream_reset_before_its_head_fails_its_own_call_only() {
     works(&transport, ping(3)).await;
     gate.open();
     finish([other]).await;
+    assert_eq!(peer.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_the_server_refuses_was_not_acted_on() {
+    let peer = Peer::http2(|call| match call.id() {
+        2 => Play::Reset(h2::Reason::REFUSED_STREAM),
+        _ => Play::Json,
+    })
+    .await;
+    let transport = http2(&peer);
+    let error = fails(&transport, ping(2)).await;
+    assert!(error.find::<NotSent>().is_some() && !error.may_have_run(), "{error:?}");
+    works(&transport, ping(3)).await;
     assert_eq!(peer.connections(), 1);
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum Play {
     /// An event stream.
     Events(Vec<Step>),
     /// No answer: the stream is reset (RST_STREAM).
-    Reset,
+    Reset(h2::Reason),
 }
 
 /// A step of an event stream. It ends after the last one.
@@ -259,9 +259,9 @@ async fn answer(
     let result = json!({ "jsonrpc": "2.0", "id": call.message["id"], "result": {} });
     let (content_type, body) = match (shared.handler)(&call) {
         Play::Events(steps) => ("text/event-stream", events(steps, result, canary)),
-        Play::Reset => {
+        Play::Reset(reason) => {
             canary.finish();
-            return Err("no answer".into());
+            return Err(h2::Error::from(reason).into());
         }
         play => {
             if let Play::JsonAfter(gate) = play {

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::BoxError;
 
-/// Not one byte of the request was written, so it may safely be sent again.
+/// The server has not seen the request, or says that it has not looked at it, so it may safely be sent again.
 ///
 /// An HTTP client says so by failing with this error. One that cannot tell leaves it out, and its failures count as
 /// "may have run".
