@@ -80,7 +80,8 @@ impl Error {
         self.find::<Cancelled>().is_some()
     }
 
-    /// Nothing was sent: no connection could be made, or a pooled one closed before the first byte.
+    /// Nothing was sent: no connection could be made, a pooled one closed before the first byte, or the server says that it
+    /// did not look at the request.
     pub fn is_connect(&self) -> bool {
         self.find::<NotSent>().is_some()
     }
