@@ -32,7 +32,7 @@
 //! use mcp_streamable_http_layers::{FirstByteTimeoutLayer, JsonRpcMessage};
 //!
 //! let layer = FirstByteTimeoutLayer::new().timeout(Duration::from_secs(60));
-//! let slow = JsonRpcMessage::request(1, "tools/call", ()).with(FirstByte(Duration::from_secs(900)));
+//! let slow = JsonRpcMessage::request(1, "tools/call", ()).with(FirstByte::within(Duration::from_secs(900)));
 //! # let _ = (layer, slow);
 //! ```
 
@@ -110,30 +110,17 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (timeout, knob) = match request.extensions().get() {
-            Some(FirstByte(own)) => (Some(*own), own_knob(&request, *own)),
-            None => (self.timeout.filter(|_| *request.method() != Method::GET), "first_byte_timeout"),
+        let default = || self.timeout.map(|bound| FirstByte::by_default(bound, "first_byte_timeout"));
+        let bound = match request.extensions().get::<FirstByte>() {
+            Some(own) => Some(*own),
+            None => default().filter(|_| *request.method() != Method::GET),
         };
-        let timeout = timeout.filter(|_| Handle::try_current().is_ok());
+        let bound = bound.filter(|_| Handle::try_current().is_ok());
         ResponseFuture {
             inner: self.inner.call(request),
-            clock: timeout.map(tokio::time::sleep),
-            timeout: timeout.unwrap_or_default(),
-            knob,
+            clock: bound.map(|bound| tokio::time::sleep(bound.bound())),
+            bound,
         }
-    }
-}
-
-/// On a request whose [`FirstByte`] is not the caller's but a default of [`Sse`](crate::Sse).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AcceptanceTimeout(pub(crate) Duration);
-
-/// Where the bound that a request brings along was set.
-fn own_knob<B>(request: &Request<B>, own: Duration) -> &'static str {
-    match request.extensions().get() {
-        // Unless a layer in between has set another.
-        Some(AcceptanceTimeout(default)) if *default == own => "acceptance_timeout",
-        _ => "FirstByte",
     }
 }
 
@@ -146,8 +133,7 @@ pin_project! {
         inner: F,
         #[pin]
         clock: Option<Sleep>,
-        timeout: Duration,
-        knob: &'static str,
+        bound: Option<FirstByte>,
     }
 }
 
@@ -163,11 +149,11 @@ where
         if let Poll::Ready(outcome) = this.inner.poll(cx) {
             return Poll::Ready(outcome.map_err(Into::into));
         }
-        match this.clock.as_pin_mut().map(|clock| clock.poll(cx)) {
-            Some(Poll::Ready(())) => {
-                Poll::Ready(Err(TimedOut::new("the head of the answer", this.knob, *this.timeout).into()))
+        match (this.clock.as_pin_mut().map(|clock| clock.poll(cx)), this.bound) {
+            (Some(Poll::Ready(())), Some(bound)) => {
+                Poll::Ready(Err(TimedOut::new("the head of the answer", bound.knob(), bound.bound()).into()))
             }
-            Some(Poll::Pending) | None => Poll::Pending,
+            _ => Poll::Pending,
         }
     }
 }

@@ -99,10 +99,32 @@ impl Deadline {
 /// [`Sse`](crate::Sse) gives this option to notifications and responses that have none, as they need no work:
 /// [`Limits::acceptance_timeout`](crate::sse::Limits::acceptance_timeout).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstByte(
+pub struct FirstByte {
+    bound: Duration,
+    /// What to name in the error when it passes.
+    knob: &'static str,
+}
+
+impl FirstByte {
+    /// So long after the request is sent.
+    pub fn within(bound: Duration) -> Self {
+        Self { bound, knob: "FirstByte" }
+    }
+
+    /// A default, which the option `knob` sets.
+    pub(crate) fn by_default(bound: Duration, knob: &'static str) -> Self {
+        Self { bound, knob }
+    }
+
     /// The bound.
-    pub Duration,
-);
+    pub fn bound(&self) -> Duration {
+        self.bound
+    }
+
+    pub(crate) fn knob(&self) -> &'static str {
+        self.knob
+    }
+}
 
 /// The id that a response had on the wire where it was not its request's: `None` for `null` or none at all.
 ///

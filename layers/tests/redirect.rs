@@ -85,7 +85,7 @@ fn a_post_is_sent_again_as_it_was() {
             ("x-many", "1"),
             ("x-many", "2"),
         ]);
-        request.extensions_mut().insert(FirstByte(Duration::from_secs(1)));
+        request.extensions_mut().insert(FirstByte::within(Duration::from_secs(1)));
         let sent = request.clone();
         let answers = vec![moved(status, "/mcp/"), json_answer("{}")];
         let (received, answer) = exchange(RedirectLayer::new(), request, answers);
@@ -97,7 +97,7 @@ fn a_post_is_sent_again_as_it_was() {
             assert_eq!((query.method(), query.headers()), (sent.method(), sent.headers()));
             assert_eq!(
                 query.extensions().get(),
-                Some(&FirstByte(Duration::from_secs(1))),
+                Some(&FirstByte::within(Duration::from_secs(1))),
                 "for the layers below"
             );
             assert_eq!(body_of(query), r#"{"jsonrpc":"2.0"}"#);

@@ -78,7 +78,7 @@ async fn the_wait_for_a_head_is_bounded() {
         let (mut service, _server) = bound(layer);
         let mut request = request(method.clone());
         if let Some(own) = own {
-            request.extensions_mut().insert(FirstByte(secs(own)));
+            request.extensions_mut().insert(FirstByte::within(secs(own)));
         }
         let gave_up = gives_up(call(&mut service, request)).await;
         match (gave_up, expected) {
@@ -97,7 +97,7 @@ async fn a_bound_longer_than_time_itself_is_none() {
     let (mut service, _server) = bound(FirstByteTimeoutLayer::new().timeout(Duration::MAX));
     assert!(gives_up(call(&mut service, request(Method::POST))).await.is_none());
     let mut own = request(Method::POST);
-    own.extensions_mut().insert(FirstByte(Duration::MAX));
+    own.extensions_mut().insert(FirstByte::within(Duration::MAX));
     assert!(gives_up(call(&mut service, own)).await.is_none());
 }
 
@@ -149,15 +149,15 @@ fn what_is_only_accepted_gets_a_bound_of_its_own() {
         for (name, request, is_accepted) in kinds() {
             let (mut bridge, mut server) = bridge(limits);
             let _sent = call(&mut bridge, request);
-            let own = server.received().0.extensions().get().copied();
-            assert_eq!(own, is_accepted.then_some(FirstByte(secs(bound))), "{name}");
+            let own = server.received().0.extensions().get().map(FirstByte::bound);
+            assert_eq!(own, is_accepted.then_some(secs(bound)), "{name}");
         }
     }
     for (name, mut request, _) in kinds() {
-        request.extensions_mut().insert(FirstByte(secs(1)));
+        request.extensions_mut().insert(FirstByte::within(secs(1)));
         let (mut bridge, mut server) = bridge(Limits::default());
         let _sent = call(&mut bridge, request);
-        assert_eq!(server.received().0.extensions().get(), Some(&FirstByte(secs(1))), "{name}");
+        assert_eq!(server.received().0.extensions().get(), Some(&FirstByte::within(secs(1))), "{name}");
     }
 }
 
@@ -172,7 +172,7 @@ async fn the_error_names_the_bound_that_passed() {
         for own in [None, Some(9)] {
             let mut request = request.clone();
             if let Some(own) = own {
-                request.extensions_mut().insert(FirstByte(secs(own)));
+                request.extensions_mut().insert(FirstByte::within(secs(own)));
             }
             let (mock, _handle) = mock::pair::<Query, Answer>();
             let (waited, error) = gives_up(call(&mut layer.service(mock), request)).await.unwrap();

@@ -52,7 +52,7 @@ async fn a_head_that_does_not_come_is_a_timeout_that_names_its_bound() {
     type Make = fn() -> JsonRpcMessage;
     let messages: [(Make, &str); 4] = [
         (|| call(1), "first_byte_timeout"),
-        (|| call(1).with(FirstByte(SHORT)), "FirstByte"),
+        (|| call(1).with(FirstByte::within(SHORT)), "FirstByte"),
         (initialized, "acceptance_timeout"),
         (|| call(1).with(Deadline::within(SHORT)), "Deadline"),
     ];

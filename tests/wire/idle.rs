@@ -131,3 +131,26 @@ async fn one_that_is_closed_over_a_request_is_an_error_that_says_so() {
     assert_may_have_run(&fails(&transport, ping(1)).await);
     works(&transport, ping(1)).await;
 }
+
+/// Whether the kernel probes the client's connections to `port`: the kind of timer that is running, 2 for keepalive.
+#[cfg(target_os = "linux")]
+fn is_probed(port: u16) -> Vec<bool> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Columns: remote address, state (1 is established), and after the queues the timer.
+    rows.filter(|row| row[2].ends_with(&remote) && row[3] == "01")
+        .map(|row| row[5].starts_with("02:"))
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn they_are_probed_unless_the_caller_does_not_want_it() {
+    for (client, probed) in [(plain(), true), (plain().tcp_keepalive(None), false)] {
+        let server = Server::start(pong).await;
+        let transport = transport(server.url(), client);
+        works(&transport, ping(1)).await;
+        assert_eq!(is_probed(server.url().port_u16().unwrap()), [probed]);
+    }
+}

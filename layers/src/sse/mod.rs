@@ -65,7 +65,6 @@ pub use self::limits::Limits;
 
 use self::answer::Exchange;
 use crate::error::BoxError;
-use crate::first_byte_timeout::AcceptanceTimeout;
 use crate::options::FirstByte;
 use crate::{Events, Expects, Payload};
 
@@ -143,8 +142,7 @@ where
         let bound = self.limits.acceptance_timeout.filter(|_| *request.method() != Method::DELETE);
         if let (Expects::Acceptance, Some(bound)) = (&exchange.expects, bound) {
             if request.extensions().get::<FirstByte>().is_none() {
-                request.extensions_mut().insert(FirstByte(bound));
-                request.extensions_mut().insert(AcceptanceTimeout(bound));
+                request.extensions_mut().insert(FirstByte::by_default(bound, "acceptance_timeout"));
             }
         }
         // Ours replace the caller's: an answer of another type could not be read.

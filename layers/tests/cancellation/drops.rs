@@ -130,7 +130,7 @@ async fn what_the_server_has_failed_is_not_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn what_a_clock_has_ended_is_taken_back() {
     let mut client = Client::new();
-    for message in [tool(1).with(Deadline::within(SECOND)), tool(1).with(FirstByte(SECOND))] {
+    for message in [tool(1).with(Deadline::within(SECOND)), tool(1).with(FirstByte::within(SECOND))] {
         let (sent, arrived) = client.send(message);
         assert!(sent.await.unwrap_err().is_timeout());
         assert!(arrived.is_closed());
@@ -156,7 +156,7 @@ async fn what_a_clock_has_ended_is_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_closes_what_is_modern_and_that_is_all() {
     let mut client = Client::new();
-    for message in [modern(1).with(Deadline::within(SECOND)), modern(1).with(FirstByte(SECOND))] {
+    for message in [modern(1).with(Deadline::within(SECOND)), modern(1).with(FirstByte::within(SECOND))] {
         let (sent, arrived) = client.send(message);
         assert!(sent.await.unwrap_err().is_timeout());
         assert!(arrived.is_closed());
