@@ -30,9 +30,9 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::time::{Instant, Sleep};
 
-use crate::RequestId;
 use crate::error::TimedOut;
 use crate::session::SessionMark;
+use crate::{ProtocolVersion, RequestId};
 
 /// HTTP headers for one message's POST.
 ///
@@ -139,7 +139,11 @@ pub struct WireId(
 /// The session that a request belongs to. What carries it is sent in that session, or refused with
 /// [`SessionExpired`](crate::error::SessionExpired) if that is over: see [`Session::pin`](crate::Session::pin).
 #[derive(Clone)]
-pub struct Pinned(pub(crate) SessionMark);
+pub struct Pinned {
+    pub(crate) mark: SessionMark,
+    /// What is sent in it is stamped with this, whatever the connection speaks by then.
+    pub(crate) version: Option<ProtocolVersion>,
+}
 
 impl fmt::Debug for Pinned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

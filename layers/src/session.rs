@@ -68,10 +68,7 @@ impl Session {
 
     /// The session's id, marked sensitive. `None`: there is no session, the server issued no id, or it has expired.
     pub fn id(&self) -> Option<HeaderValue> {
-        match &self.lock().id {
-            SessionId::Live(id) => Some(id.clone()),
-            SessionId::None | SessionId::Expired => None,
-        }
+        self.lock().live_id()
     }
 
     /// The version that messages which name none are sent with: the negotiated one, or the one that the last stamped
@@ -146,11 +143,12 @@ impl Session {
 
     /// The session as it is now, for a request that must not go out in a later one: the DELETE that ends it, say.
     pub fn pin(&self) -> Pinned {
-        Pinned(self.lock().mark())
+        let state = self.lock();
+        Pinned { mark: state.mark(), version: state.version.clone() }
     }
 
     pub(crate) fn is_current(&self, pinned: &Pinned) -> bool {
-        self.lock().mark() == pinned.0
+        self.lock().mark() == pinned.mark
     }
 
     /// The server answered 404 to the id `sent`. An id that has been replaced since does not touch its successor.
@@ -195,10 +193,11 @@ impl Session {
         if let Some(version) = stamp(request, message) {
             return Ok(Some(version));
         }
+        let pinned = request.extensions().get::<Pinned>();
         let state = self.lock();
         match request.headers().get(MCP_SESSION_ID) {
             Some(claimed) if !state.holds(claimed) => Err(SessionExpired::new(None)),
-            _ => Ok(state.version.clone()),
+            _ => Ok(pinned.map_or(&state.version, |pinned| &pinned.version).clone()),
         }
     }
 
@@ -206,7 +205,10 @@ impl Session {
     pub(crate) fn version_of(&self, request: &Request<Payload>) -> Option<ProtocolVersion> {
         match request.body().message() {
             Some(message) if message.is_initialize() => None,
-            message => stamp(request, message).or_else(|| self.version()),
+            message => stamp(request, message).or_else(|| match request.extensions().get::<Pinned>() {
+                Some(pinned) => pinned.version.clone(),
+                None => self.version(),
+            }),
         }
     }
 
@@ -229,12 +231,15 @@ impl State {
         *self = Self { handshakes: self.handshakes, ..Self::default() };
     }
 
-    fn mark(&self) -> SessionMark {
-        let id = match &self.id {
+    fn live_id(&self) -> Option<HeaderValue> {
+        match &self.id {
             SessionId::Live(id) => Some(id.clone()),
             SessionId::None | SessionId::Expired => None,
-        };
-        SessionMark { handshake: Handshake(self.handshakes), id }
+        }
+    }
+
+    fn mark(&self) -> SessionMark {
+        SessionMark { handshake: Handshake(self.handshakes), id: self.live_id() }
     }
 
     fn holds(&self, sent: &HeaderValue) -> bool {

@@ -272,3 +272,15 @@ async fn a_server_that_does_not_hear_is_not_waited_for() {
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(told.is_closed());
 }
+
+#[tokio::test]
+async fn a_request_is_taken_back_as_it_was_sent_whatever_the_connection_speaks_by_then() {
+    let mut client = Client::in_session("s-1");
+    let (reply, _stream) = client.open(tool(1));
+    let (_modern, arrived) = client.send(modern(2));
+    assert!(arrived.headers.get("mcp-session-id").is_none());
+    drop(reply);
+    let headers = client.assert_told(1, "dropped").await;
+    assert_eq!(headers["mcp-session-id"], "s-1");
+    assert_eq!(headers["mcp-protocol-version"], LEGACY);
+}

@@ -18,8 +18,8 @@ use http::{HeaderMap, Request, Response};
 use mcp_streamable_http_layers::error::BoxError;
 use mcp_streamable_http_layers::{
     Envelope, EnvelopeLayer, Error, Event, Events, FirstByteTimeout, FirstByteTimeoutLayer, JsonRpcMessage,
-    Payload, Reply, RequestId, Session, SetSessionId, SetSessionIdLayer, TranslateCancel,
-    TranslateCancelLayer,
+    Payload, Reply, RequestId, Session, SetSessionId, SetSessionIdLayer, StampVersion, StampVersionLayer,
+    TranslateCancel, TranslateCancelLayer,
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +29,7 @@ use tower::{Service, ServiceBuilder, service_fn};
 
 type Item = Result<Event, BoxError>;
 type Http = BoxCloneSyncService<Request<Payload>, Response<Events>, BoxError>;
-type Cancelling = TranslateCancel<Envelope<SetSessionId<FirstByteTimeout<Http>>>>;
+type Cancelling = TranslateCancel<Envelope<SetSessionId<StampVersion<FirstByteTimeout<Http>>>>>;
 type Call = task::Spawn<<Cancelling as Service<JsonRpcMessage>>::Future>;
 type Stream = mpsc::UnboundedSender<Item>;
 
@@ -94,6 +94,7 @@ impl Client {
             .layer(TranslateCancelLayer::new(session.clone()))
             .layer(EnvelopeLayer::new(endpoint(), session.clone()))
             .layer(SetSessionIdLayer::new(session.clone()))
+            .layer(StampVersionLayer::new(session.clone()))
             .layer(FirstByteTimeoutLayer::new())
             .service(Http::new(http));
         Self { session, service, arrived }
