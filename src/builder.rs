@@ -52,6 +52,7 @@ pub struct Builder<C, L = Identity> {
     headers: HeaderMap,
     limits: Limits,
     terminate_timeout: Duration,
+    listen_without_session: bool,
 }
 
 impl<C> Builder<C> {
@@ -65,6 +66,7 @@ impl<C> Builder<C> {
             headers: HeaderMap::new(),
             limits: Limits::default(),
             terminate_timeout: Duration::from_secs(5),
+            listen_without_session: false,
         }
     }
 }
@@ -101,6 +103,7 @@ impl<C, L> Builder<C, L> {
             headers: self.headers,
             limits: self.limits,
             terminate_timeout: self.terminate_timeout,
+            listen_without_session: self.listen_without_session,
         }
     }
 
@@ -144,6 +147,12 @@ impl<C, L> Builder<C, L> {
     /// How long [`StreamableHttp::terminate`] waits for an answer; 5 s by default.
     pub fn terminate_timeout(self, timeout: Duration) -> Self {
         Self { terminate_timeout: timeout, ..self }
+    }
+
+    /// Whether to listen to a server that has issued no session id, too; `false` by default, as such a server has no way
+    /// to tell whom a message is for. It counts for [`StreamableHttp::listen`] and for the channel.
+    pub fn listen_without_session(self, listen: bool) -> Self {
+        Self { listen_without_session: listen, ..self }
     }
 
     /// Puts the transport together. Nothing is sent, and no runtime is needed.
@@ -190,6 +199,7 @@ impl<C, L> Builder<C, L> {
             endpoint,
             session,
             terminate_timeout: self.terminate_timeout,
+            listen_without_session: self.listen_without_session,
         })
     }
 }
@@ -205,6 +215,7 @@ impl<C, L> fmt::Debug for Builder<C, L> {
             .field("first_byte_timeout", &self.first_byte_timeout)
             .field("limits", &self.limits)
             .field("terminate_timeout", &self.terminate_timeout)
+            .field("listen_without_session", &self.listen_without_session)
             .finish_non_exhaustive()
     }
 }

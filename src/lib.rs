@@ -44,6 +44,7 @@
 //! - `ring`, on by default, and `aws-lc-rs`: the client's cryptography. With both, *ring* is used.
 
 mod builder;
+pub mod channel;
 #[cfg(feature = "client")]
 pub mod client;
 mod listen;
@@ -52,6 +53,7 @@ mod transport;
 pub use mcp_streamable_http_layers as layers;
 
 pub use self::builder::{Builder, Wire};
+pub use self::channel::Channel;
 #[cfg(feature = "client")]
 pub use self::client::Client;
 pub use self::transport::StreamableHttp;

@@ -23,11 +23,17 @@ pub(crate) enum Listening {
 }
 
 impl Listening {
-    pub(crate) fn new(envelopes: Envelopes, mut get: Request<Payload>, session: Session) -> Self {
+    /// `needs_session`: without one nothing is sent.
+    pub(crate) fn new(
+        envelopes: Envelopes,
+        mut get: Request<Payload>,
+        session: Session,
+        needs_session: bool,
+    ) -> Self {
         Self::Opening(Box::pin(async move {
             // An expired session is left to the layer that knows of it.
             let has_session = session.id().is_some() || session.is_expired();
-            if !has_session || session.era() == Era::Modern {
+            if (needs_session && !has_session) || session.era() == Era::Modern {
                 return Err(NotOffered::new(None).into());
             }
             get.extensions_mut().insert(session.pin());

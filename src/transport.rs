@@ -10,6 +10,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt};
 
 use crate::Builder;
+use crate::channel::{Channel, ChannelOptions};
 use crate::error::{BoxError, TimedOut};
 use crate::layers::{Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Payload, Reply, Session};
 use crate::listen::Listening;
@@ -54,6 +55,7 @@ pub struct StreamableHttp {
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Session,
     pub(crate) terminate_timeout: Duration,
+    pub(crate) listen_without_session: bool,
 }
 
 impl StreamableHttp {
@@ -105,7 +107,7 @@ impl StreamableHttp {
     }
 
     /// Puts a layer around the message floor. [`listen`](Self::listen), [`terminate`](Self::terminate) and
-    /// [`session`](Self::session) stay as they are; they do not pass through it.
+    /// [`session`](Self::session) stay as they are; they do not pass through it. What a [`channel`](Self::channel) sends does.
     ///
     /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first.
     ///
@@ -139,7 +141,8 @@ impl StreamableHttp {
     /// modern server, a server without this stream) it yields one
     /// [`NotOffered`](crate::error::NotOffered) and ends. Dropping it closes the stream.
     pub fn listen(&self) -> Reply {
-        let listening = Listening::new(self.envelopes.clone(), self.endpoint.get(), self.session.clone());
+        let (envelopes, session) = (self.envelopes.clone(), self.session.clone());
+        let listening = Listening::new(envelopes, self.endpoint.get(), session, !self.listen_without_session);
         Reply::new(Expects::Messages, Events::new(listening))
     }
 
@@ -171,6 +174,19 @@ impl StreamableHttp {
             Err(error) if !error.is_session_expired() => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Both directions of the connection, as a sink and a stream, with default options: see [`Channel`].
+    ///
+    /// It needs a tokio runtime, on which it runs. Outside of one it is closed from the start, and its stream yields one `Err`
+    /// that says so.
+    pub fn channel(self) -> Channel {
+        self.channel_with(ChannelOptions::default())
+    }
+
+    /// The same, with [`ChannelOptions`].
+    pub fn channel_with(self, options: ChannelOptions) -> Channel {
+        Channel::new(self, options)
     }
 
     /// The state that the layers of this connection share.

@@ -115,12 +115,7 @@ where
             Some(own) => Some(*own),
             None => default().filter(|_| *request.method() != Method::GET),
         };
-        let bound = bound.filter(|_| Handle::try_current().is_ok());
-        ResponseFuture {
-            inner: self.inner.call(request),
-            clock: bound.map(|bound| tokio::time::sleep(bound.bound())),
-            bound,
-        }
+        ResponseFuture { inner: self.inner.call(request), clock: None, bound }
     }
 }
 
@@ -145,12 +140,18 @@ where
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
+        let mut this = self.project();
         if let Poll::Ready(outcome) = this.inner.poll(cx) {
             return Poll::Ready(outcome.map_err(Into::into));
         }
-        match (this.clock.as_pin_mut().map(|clock| clock.poll(cx)), this.bound) {
-            (Some(Poll::Ready(())), Some(bound)) => {
+        let Some(bound) = *this.bound else { return Poll::Pending };
+        // Not before the first poll: until then nothing is sent, so nothing can be waited for. Outside a runtime the clock
+        // would panic.
+        if this.clock.is_none() && Handle::try_current().is_ok() {
+            this.clock.set(Some(tokio::time::sleep(bound.bound())));
+        }
+        match this.clock.as_pin_mut().map(|clock| clock.poll(cx)) {
+            Some(Poll::Ready(())) => {
                 Poll::Ready(Err(TimedOut::new("the head of the answer", bound.knob(), bound.bound()).into()))
             }
             _ => Poll::Pending,

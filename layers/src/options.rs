@@ -11,6 +11,7 @@
 //! | [`Deadline`] | sent messages | fails the call if it is not over by then |
 //! | [`FirstByte`] | sent messages | bounds the wait for the head of the answer |
 //! | [`Pinned`] | sent messages | sends it in this session, or not at all |
+//! | [`QuietDrop`] | sent requests | lets it be dropped without a word to a legacy server |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
 //!
 //! ```
@@ -25,6 +26,8 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -148,5 +151,42 @@ pub struct Pinned {
 impl fmt::Debug for Pinned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pinned(..)")
+    }
+}
+
+/// A switch with which a request can be dropped quietly.
+///
+/// In the legacy era [`TranslateCancel`](crate::TranslateCancel) tells the server when a request is dropped before its
+/// response. Whoever drops it for another reason than that it should stop, because the whole session is being ended, say,
+/// gives it this option, and [turns it on](Self::turn_on) before. Its stream closes all the same. Clones are handles to the
+/// same switch.
+///
+/// ```
+/// use mcp_streamable_http_layers::JsonRpcMessage;
+/// use mcp_streamable_http_layers::options::QuietDrop;
+///
+/// let quiet = QuietDrop::new();
+/// let call = JsonRpcMessage::request(1, "tools/call", ()).with(quiet.clone());
+/// // Later, before its reply is dropped:
+/// quiet.turn_on();
+/// # let _ = call;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct QuietDrop(Arc<AtomicBool>);
+
+impl QuietDrop {
+    /// A switch that is off.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on the server is not told.
+    pub fn turn_on(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is on.
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }

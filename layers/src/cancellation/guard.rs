@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::flight::{Flight, Flights};
 use crate::error::{BrokenStream, Cancelled, EndedStream, Error, ForeignResponse, NotSent, TimedOut};
-use crate::options::{ExtraHeaders, Pinned, WireId};
+use crate::options::{ExtraHeaders, Pinned, QuietDrop, WireId};
 use crate::{JsonRpcMessage, RawJson};
 
 type Item = Result<JsonRpcMessage, Error>;
@@ -35,6 +35,7 @@ pub(super) struct Notice {
     pub(super) runtime: Handle,
     pub(super) session: Pinned,
     pub(super) headers: Option<ExtraHeaders>,
+    pub(super) quiet: Option<QuietDrop>,
 }
 
 impl Guard {
@@ -101,6 +102,9 @@ impl Drop for Guard {
 
 impl Notice {
     fn send(self, flight: &Flight) {
+        if self.quiet.is_some_and(|quiet| quiet.is_on()) {
+            return;
+        }
         let params = format!(r#"{{"requestId":{},"reason":"the caller no longer waits for it"}}"#, flight.id);
         // It is JSON: an id prints as such.
         let Ok(params) = RawJson::parse(params) else { return };

@@ -53,7 +53,7 @@ use self::flight::{Cut, Flights};
 use self::guard::{Notice, Post};
 use crate::envelope::stamp;
 use crate::error::{BoxError, Error};
-use crate::options::ExtraHeaders;
+use crate::options::{ExtraHeaders, QuietDrop};
 use crate::raw_json::members;
 use crate::{Era, JsonRpcMessage, JsonRpcNotification, Reply, RequestId, Session};
 
@@ -116,7 +116,7 @@ where
 ///
 /// The background message carries the [`ExtraHeaders`] of the request, and is sent only in the session that the request
 /// was sent in. There is none for `initialize`, for a request with `params.task` (`tasks/cancel` ends that one), for
-/// one whose future was never polled, and outside a tokio runtime.
+/// one whose future was never polled, for one with a [`QuietDrop`] that is on, and outside a tokio runtime.
 #[derive(Clone)]
 pub struct TranslateCancel<S> {
     inner: S,
@@ -148,12 +148,13 @@ impl<S> TranslateCancel<S> {
     }
 
     /// How the server is to be told if a request that is being sent now is dropped.
-    fn notice(&self, headers: Option<ExtraHeaders>) -> Option<Notice> {
+    fn notice(&self, headers: Option<ExtraHeaders>, quiet: Option<QuietDrop>) -> Option<Notice> {
         Some(Notice {
             post: self.post.clone(),
             runtime: Handle::try_current().ok()?,
             session: self.session.pin(),
             headers,
+            quiet,
         })
     }
 }
@@ -196,6 +197,7 @@ where
             _ => return ResponseFuture::new(self.inner.call(message), None),
         };
         let extra: Option<ExtraHeaders> = request.extensions().get().cloned();
+        let quiet: Option<QuietDrop> = request.extensions().get().cloned();
         let stamp = match &extra {
             Some(ExtraHeaders(extra)) => stamp(&message, extra),
             None => stamp(&message, &HeaderMap::new()),
@@ -207,7 +209,7 @@ where
         let era = named.map_or_else(|| self.session.era(), |version| version.era());
         // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
         let is_told = era == Era::Legacy && !is_initialize && !is_task;
-        let notice = if is_told { self.notice(extra) } else { None };
+        let notice = if is_told { self.notice(extra, quiet) } else { None };
         let flight = self.flights.add(&id, era);
         ResponseFuture::new(call, Some(Guard::new(self.flights.clone(), flight, notice)))
     }

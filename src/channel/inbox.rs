@@ -1,0 +1,319 @@
+//! What the two halves of a channel and its tasks share.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tracing::Span;
+
+use super::driver::{Command, Outgoing, Pass};
+use super::error::Panicked;
+use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
+use crate::options::QuietDrop;
+use crate::{Error, JsonRpcMessage, JsonRpcResponse, RequestId};
+
+/// The way into a channel, and the requests in it that wait for their answers.
+///
+/// Both queues are unbounded, so that nobody has to wait with a lock held. What bounds them is counted here: requests and
+/// their answers by the table, other messages by the permits that travel with them.
+#[derive(Clone)]
+pub(super) struct Inbox(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// For messages of the server's that were not read yet.
+    unread: Arc<Semaphore>,
+    /// For notifications and responses that were not sent yet.
+    unsent: Arc<Semaphore>,
+    max_in_flight: usize,
+}
+
+struct State {
+    /// To the driver. `None`: the channel is being closed.
+    commands: Option<UnboundedSender<Command>>,
+    /// To the reader. `None`: the channel is closed.
+    queue: Option<UnboundedSender<Queued>>,
+    requests: HashMap<RequestId, Entry>,
+    tickets: u64,
+    /// How many requests over the limit have answers that were not read yet.
+    refused: usize,
+}
+
+/// A request whose answer was not read yet.
+struct Entry {
+    ticket: u64,
+    answered: bool,
+    quiet: QuietDrop,
+    task: Option<AbortHandle>,
+}
+
+/// One use of a request's id.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    id: RequestId,
+    ticket: u64,
+}
+
+/// An item on its way to the reader.
+pub(super) enum Queued {
+    /// A message before the answer to a request.
+    Early {
+        incoming: Incoming,
+        key: Key,
+        _room: OwnedSemaphorePermit,
+    },
+    Answer {
+        incoming: Incoming,
+        key: Key,
+    },
+    /// The answer to a request over the limit.
+    Refusal(Incoming),
+    /// An item of the listening stream.
+    Heard {
+        item: Result<Incoming, Error>,
+        _room: OwnedSemaphorePermit,
+    },
+}
+
+impl Inbox {
+    pub(super) fn new(
+        options: &ChannelOptions,
+        commands: UnboundedSender<Command>,
+        queue: UnboundedSender<Queued>,
+    ) -> Self {
+        let permits = |wanted: usize| Arc::new(Semaphore::new(wanted.min(Semaphore::MAX_PERMITS)));
+        let state = State {
+            commands: Some(commands),
+            queue: Some(queue),
+            requests: HashMap::new(),
+            tickets: 0,
+            refused: 0,
+        };
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            unread: permits(options.max_unread),
+            unsent: permits(options.max_unsent),
+            max_in_flight: options.max_in_flight,
+        }))
+    }
+
+    /// Takes a message to be sent. All of it is one step, so that messages are sent in the order in which they were
+    /// accepted. `permit` is one that was taken before for a notification or response.
+    pub(super) fn accept(
+        &self,
+        message: JsonRpcMessage,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), SendError> {
+        let mut state = self.lock();
+        if state.commands.is_none() {
+            return Err(SendError::closed(message));
+        }
+        let (message, pass) = match message {
+            JsonRpcMessage::Request(request) => {
+                let Some((key, quiet)) = state.register(request.id(), self.0.max_in_flight) else {
+                    return state.refuse(request.into(), self.0.max_in_flight);
+                };
+                let message = JsonRpcMessage::from(request).with(quiet);
+                (message, Pass::Request(Ticket { key, inbox: self.clone() }))
+            }
+            message => match permit.map_or_else(|| self.0.unsent.clone().try_acquire_owned(), Ok) {
+                Ok(permit) => (message, Pass::Ordered(permit)),
+                Err(_) => return Err(SendError::full(message)),
+            },
+        };
+        let command = Command::Send(Box::new(Outgoing { message, span: Span::current(), pass }));
+        let unsent = state.commands.as_ref().and_then(|commands| commands.send(command).err());
+        // What comes back, because the runtime is going away, takes this lock as it is dropped.
+        drop(state);
+        drop(unsent);
+        Ok(())
+    }
+
+    /// Room for a notification or response. `None`: the channel is closed.
+    pub(super) async fn room_to_send(self) -> Option<OwnedSemaphorePermit> {
+        self.0.unsent.clone().acquire_owned().await.ok()
+    }
+
+    /// Notes the task that sends a request.
+    pub(super) fn started(&self, key: &Key, task: AbortHandle) {
+        if let Some(entry) = self.lock().current(key) {
+            entry.task = Some(task);
+        }
+    }
+
+    /// Hands the reader a message that came before the answer to a request.
+    pub(super) async fn push_early(&self, message: JsonRpcMessage, key: &Key) {
+        let Some(_room) = self.room_to_read().await else { return };
+        let incoming = Incoming::new(message, Origin::Request(key.id.clone()));
+        self.lock().push(Queued::Early { incoming, key: key.clone(), _room });
+    }
+
+    /// Hands the reader an item of the listening stream that is no response.
+    pub(super) async fn push_heard(&self, item: Result<JsonRpcMessage, Error>) {
+        let Some(_room) = self.room_to_read().await else { return };
+        let item = item.map(|message| Incoming::new(message, Origin::Listening));
+        self.lock().push(Queued::Heard { item, _room });
+    }
+
+    /// A response on the listening stream. If its request is in flight this is the answer, and what its own stream brings
+    /// is not waited for any more; if not, it is nobody's.
+    pub(super) fn answer_heard(&self, response: JsonRpcResponse) {
+        let mut state = self.lock();
+        let entry = response.id().and_then(|id| state.requests.get_key_value(id));
+        let Some((id, entry)) = entry.filter(|(_, entry)| !entry.answered) else {
+            tracing::debug!("dropped a response on the listening stream: no request waits for it");
+            return;
+        };
+        let key = Key { id: id.clone(), ticket: entry.ticket };
+        entry.quiet.turn_on();
+        let task = entry.task.clone();
+        state.answer(&key, Incoming::new(response, Origin::Listening));
+        drop(state);
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
+    /// What is taken from the queue. `None`: the reader is not to see it, because its request was given up since.
+    pub(super) fn take(&self, queued: Queued) -> Option<Result<Incoming, Error>> {
+        let mut state = self.lock();
+        match queued {
+            Queued::Heard { item, .. } => Some(item),
+            Queued::Early { incoming, key, .. } => state.current(&key).map(|_| Ok(incoming)),
+            Queued::Answer { incoming, key } => {
+                state.current(&key)?;
+                state.requests.remove(&key.id);
+                Some(Ok(incoming))
+            }
+            Queued::Refusal(incoming) => {
+                state.refused -= 1;
+                Some(Ok(incoming))
+            }
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().commands.is_none()
+    }
+
+    /// Nothing more is accepted, and the driver closes the channel.
+    pub(super) fn close(&self) {
+        self.0.unsent.close();
+        if let Some(commands) = self.lock().commands.take() {
+            let _ = commands.send(Command::Close);
+        }
+    }
+
+    /// The requests in flight are about to be dropped, and the server is not to be told of each.
+    pub(super) fn hush(&self) {
+        self.lock().requests.values().for_each(|entry| entry.quiet.turn_on());
+    }
+
+    /// The reader gets an error and then the end.
+    pub(super) fn refuse(&self, error: Error) {
+        if let Ok(_room) = self.0.unread.clone().try_acquire_owned() {
+            self.lock().push(Queued::Heard { item: Err(error), _room });
+        }
+    }
+
+    /// The reader gets what is in the queue, then the end.
+    pub(super) fn end(&self) {
+        self.close();
+        self.lock().queue = None;
+    }
+
+    async fn room_to_read(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.unread.clone().acquire_owned().await.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step in here leaves the state half-made.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A ticket for a request; `None`: too many are in flight. One under the same id loses its own.
+    fn register(&mut self, id: &RequestId, limit: usize) -> Option<(Key, QuietDrop)> {
+        let count = self.requests.len();
+        let slot = match self.requests.entry(id.clone()) {
+            Slot::Vacant(_) if count >= limit => return None,
+            slot => slot,
+        };
+        self.tickets += 1;
+        let (ticket, quiet) = (self.tickets, QuietDrop::new());
+        slot.insert_entry(Entry { ticket, answered: false, quiet: quiet.clone(), task: None });
+        Some((Key { id: id.clone(), ticket }, quiet))
+    }
+
+    /// Answers a request over the limit, if there are not too many of those as well.
+    fn refuse(&mut self, message: JsonRpcMessage, limit: usize) -> Result<(), SendError> {
+        match message.id() {
+            Some(id) if self.refused < limit.max(1) => {
+                self.refused += 1;
+                self.push(Queued::Refusal(Incoming::failed(id, Error::new(TooManyInFlight { limit }))));
+                Ok(())
+            }
+            _ => Err(SendError::full(message)),
+        }
+    }
+
+    fn current(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.requests.get_mut(&key.id).filter(|entry| entry.ticket == key.ticket)
+    }
+
+    /// Queues the answer to a request, if it waits for one still.
+    fn answer(&mut self, key: &Key, incoming: Incoming) {
+        if let Some(entry) = self.current(key).filter(|entry| !entry.answered) {
+            entry.answered = true;
+            self.push(Queued::Answer { incoming, key: key.clone() });
+        }
+    }
+
+    fn push(&self, queued: Queued) {
+        // Without a reader there is nobody to miss it.
+        if let Some(queue) = &self.queue {
+            let _ = queue.send(queued);
+        }
+    }
+}
+
+/// The duty to answer a request, or to forget it.
+pub(super) struct Ticket {
+    key: Key,
+    inbox: Inbox,
+}
+
+impl Ticket {
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub(super) fn answer(self, response: JsonRpcResponse) {
+        let incoming = Incoming::new(response, Origin::Request(self.key.id.clone()));
+        self.inbox.lock().answer(&self.key, incoming);
+    }
+
+    pub(super) fn fail(self, error: Error) {
+        self.inbox.lock().answer(&self.key, Incoming::failed(&self.key.id, error));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.inbox.lock();
+        if std::thread::panicking() {
+            // Whoever waits for the answer has not panicked.
+            state.answer(&self.key, Incoming::failed(&self.key.id, Error::new(Panicked)));
+        } else if state.current(&self.key).is_some_and(|entry| !entry.answered) {
+            state.requests.remove(&self.key.id);
+        }
+    }
+}
