@@ -114,6 +114,18 @@ async fn a_head_that_is_there_wins_over_the_clock() {
     assert_eq!(now(sent).unwrap().status(), 200);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_clock_starts_when_the_call_is_first_polled() {
+    let (mut service, _server) = bound(FirstByteTimeoutLayer::new().timeout(secs(10)));
+    let mut sent = call(&mut service, request(Method::POST));
+    advance(secs(60)).await;
+    assert_pending!(sent.poll());
+    advance(secs(9)).await;
+    assert_pending!(sent.poll());
+    advance(secs(2)).await;
+    assert!(now(sent).is_err());
+}
+
 #[test]
 fn outside_of_a_runtime_there_is_no_bound() {
     let (mut service, mut server) = bound(FirstByteTimeoutLayer::new().timeout(Duration::ZERO));

@@ -123,6 +123,52 @@ async fn a_limit_covers_the_whole_call() {
     assert!(second.await.unwrap().unwrap().is_some());
 }
 
+/// Measures calls, as a layer of anyone's does: from the call to its end.
+#[derive(Clone)]
+struct Metered<S>(S, Arc<Mutex<Vec<(Duration, bool)>>>);
+
+impl<S> Service<JsonRpcMessage> for Metered<S>
+where
+    S: Service<JsonRpcMessage, Error = Error, Future: Send + 'static>,
+{
+    type Response = S::Response;
+    type Error = Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<S::Response, Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, message: JsonRpcMessage) -> Self::Future {
+        let (call, calls, start) = (self.0.call(message), self.1.clone(), Instant::now());
+        Box::pin(async move {
+            let outcome = call.await;
+            calls.lock().unwrap().push((start.elapsed(), outcome.is_ok()));
+            outcome
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_measurement_covers_the_whole_call_and_its_outcome() {
+    let (server, mut calls) = server();
+    let measured = Arc::new(Mutex::new(Vec::new()));
+    let service =
+        Metered(ServiceBuilder::new().layer(UnaryLayer::new(drop)).service(server), measured.clone());
+
+    for (item, took) in
+        [(Ok(pong().into()), Duration::from_secs(3)), (Err("broken".into()), Duration::from_secs(7))]
+    {
+        let call = tokio::spawn(service.clone().oneshot(ping(1)));
+        let (_, answer) = calls.recv().await.unwrap();
+        tokio::time::advance(took).await;
+        let succeeds = item.is_ok();
+        let _ = answer.send(item);
+        assert_eq!(call.await.unwrap().is_ok(), succeeds);
+        assert_eq!(measured.lock().unwrap().last(), Some(&(took, succeeds)));
+    }
+}
+
 #[test]
 fn a_flood_lets_other_tasks_run() {
     let flood = || (0..1_000).map(|_| notification()).chain([pong()]).map(|message| Ok(message.into()));

@@ -6,7 +6,7 @@ use mcp_streamable_http::{JsonRpcMessage, Limits, StreamableHttp};
 use serde_json::json;
 
 use crate::common::*;
-use crate::support::mcp::{SESSION, VERSION, legacy_handshake};
+use crate::support::mcp::{SESSION, VERSION, legacy_handshake, result};
 use crate::support::{Answer, Gate, Request, Server};
 
 /// A transport inside a session of a server that answers GET with `answer`.
@@ -244,4 +244,30 @@ async fn it_survives_layers_around_the_messages() {
     let (_server, transport) = listening(|_| Answer::sse().event(progress(1))).await;
     let transport = transport.layer(tower::limit::ConcurrencyLimitLayer::new(1));
     assert_eq!(rest(transport.listen()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_is_listened_to_only_on_demand() {
+    let server = server(|request| match request.method.as_str() {
+        "GET" => Answer::sse().event(progress(1)),
+        _ => {
+            let value = json!({ "protocolVersion": VERSION, "capabilities": {}, "serverInfo": {} });
+            if is(request, "initialize") {
+                Answer::json(200, result(request, value))
+            } else {
+                Answer::status(202)
+            }
+        }
+    })
+    .await;
+    let cautious = transport(&server);
+    handshake(&cautious).await;
+    assert!(next_error(&mut cautious.listen()).await.find::<NotOffered>().is_some());
+    assert!(gets(&server).is_empty());
+
+    let curious = StreamableHttp::builder(server.url()).listen_without_session(true).build().unwrap();
+    handshake(&curious).await;
+    assert_eq!(step_of(&next_message(&mut curious.listen()).await), 1);
+    let [get] = &gets(&server)[..] else { panic!("one GET") };
+    assert_eq!((get.header("mcp-session-id"), get.header("mcp-protocol-version")), (None, Some(VERSION)));
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_streamable_http_layers::error::TimedOut;
-use mcp_streamable_http_layers::options::{Deadline, FirstByte};
+use mcp_streamable_http_layers::options::{Deadline, FirstByte, QuietDrop};
 
 use super::*;
 
@@ -85,6 +85,25 @@ async fn what_was_never_polled_is_not_taken_back() {
     drop(client.received());
     client.assert_silent("never polled").await;
     client.assert_in_flight(0);
+}
+
+#[tokio::test]
+async fn what_is_dropped_quietly_closes_its_stream_and_is_not_taken_back() {
+    let mut client = Client::new();
+    let quiet = QuietDrop::new();
+    let (reply, stream) = client.open(tool(1).with(quiet.clone()));
+    let (call, before_the_head) = client.send(tool(2).with(quiet.clone()));
+    quiet.turn_on();
+    drop(reply);
+    drop(call);
+    assert!(stream.is_closed() && before_the_head.is_closed());
+    client.assert_silent("quiet").await;
+    client.assert_in_flight(0);
+
+    // A switch that is off changes nothing.
+    let (reply, _stream) = client.open(tool(3).with(QuietDrop::new()));
+    drop(reply);
+    client.assert_told(3, "not quiet").await;
 }
 
 #[tokio::test]
