@@ -1,0 +1,22 @@
+//! A channel over a server without a network, on a clock that stands still while anything is left to do.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test a panic is how it fails, in its helpers too"
+)]
+
+mod answers;
+mod barriers;
+mod bounds;
+mod closing;
+mod common;
+mod ending;
+mod lane;
+mod listening;
+mod order;
+mod spans;
+mod superseded;
+mod support;
+mod traffic;
