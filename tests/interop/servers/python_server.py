@@ -20,14 +20,16 @@ import os
 import socket
 import sys
 import threading
+import warnings
 from typing import Annotated
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, CreateMessageResult, SamplingMessage, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 server = MCPServer(
     "interop-python",
@@ -76,6 +78,88 @@ async def announce(ctx: Context) -> str:
     else:
         await ctx.session.send_tool_list_changed()
     return "announced"
+
+
+class Person(BaseModel):
+    """What the client's user is asked for."""
+
+    name: str
+
+
+def ask_model(topic: str) -> Sample:
+    content = TextContent(type="text", text=f"what is {topic}?")
+    return Sample([SamplingMessage(role="user", content=content)], max_tokens=10)
+
+
+def ask_person(topic: str) -> Elicit[Person]:
+    return Elicit(f"who asks about {topic}?", Person)
+
+
+@server.tool()
+def consult(
+    topic: str,
+    answer: Annotated[CreateMessageResult, Resolve(ask_model)],
+    person: Annotated[Person, Resolve(ask_person)],
+) -> str:
+    """Ask the client's model and its user: on the stream of the call, or by `InputRequiredResult` (2026-07-28)."""
+    return f"{answer.content.text}, says {answer.model} to {person.name}"
+
+
+@server.tool()
+async def consult_apart(topic: str, ctx: Context) -> str:
+    """Ask the same on the GET stream. Who does not listen yet is asked in vain."""
+    sample = ask_model(topic).params
+    answer = await ctx.session.create_message(sample.messages, max_tokens=sample.max_tokens)
+    question = ask_person(topic)
+    reply = await ctx.session.elicit_form(question.message, question.schema.model_json_schema())
+    return f"{answer.content.text}, says {answer.model} to {Person.model_validate(reply.content).name}"
+
+
+fates: dict[str, str] = {}
+
+
+@server.tool()
+async def linger(name: str) -> str:
+    """Return only when cancelled."""
+    fates[name] = "running"
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        fates[name] = "cancelled"
+        raise
+    return "woken up"
+
+
+@server.tool()
+def fate(name: str) -> str:
+    """What became of the call of `linger` with this name."""
+    return fates.get(name, "unknown")
+
+
+class Gathering:
+    def __init__(self) -> None:
+        self.present = 0
+        self.complete = asyncio.Event()
+
+
+gatherings: dict[str, Gathering] = {}
+
+
+@server.tool()
+async def gather(name: str, size: int, number: int) -> str:
+    """Return when `size` calls with this name are being served at once."""
+    gathering = gatherings.setdefault(name, Gathering())
+    gathering.present += 1
+    if gathering.present == size:
+        gathering.complete.set()
+    await gathering.complete.wait()
+    return f"{number} of {size}"
+
+
+@server.tool()
+def refuse(code: int, message: str) -> str:
+    """Answer with a JSON-RPC error."""
+    raise MCPError(code, message, {"by": "refuse"})
 
 
 @server.resource("memo://grüße", name="memo", mime_type="text/plain")
@@ -132,6 +216,8 @@ def main():
     parser.add_argument("mode", choices=["sse", "json", "stateless", "modern"])
     mode = parser.parse_args().mode
 
+    # Sampling is deprecated; clients are asked all the same.
+    warnings.simplefilter("ignore", MCPDeprecationWarning)
     threading.Thread(target=exit_when_stdin_closes, daemon=True).start()
     config = uvicorn.Config(app(mode), log_level="warning")
     with socket.create_server(("127.0.0.1", 0)) as listener:
