@@ -7,6 +7,7 @@
     reason = "checks are functions that tests call: a panic is how they fail"
 )]
 
+mod bridge;
 mod calls;
 mod everything_only;
 mod handshake;
@@ -53,11 +54,27 @@ macro_rules! handshake {
     };
 }
 
+/// Tests in which the client of the Python SDK uses the server through the bridge.
+macro_rules! bridged {
+    ($profile:ident: $($scenario:ident)+) => {
+        mod bridged {
+            $(
+                #[test]
+                fn $scenario() {
+                    crate::bridge::carries(&crate::profile::$profile, stringify!($scenario));
+                }
+            )+
+        }
+    };
+}
+
 mod sse {
     calls!(SSE);
     handshake!(SSE);
     tests!(SSE, sessions: ends_when_terminated expires_when_ended_by_another);
     tests!(SSE, listening: hears_of_new_tools);
+    bridged!(SSE: basics texts progress questions questions_while_listening cancellation many listening errors end
+        end_while_calling expiry unparsable unreachable);
 
     #[test]
     fn the_quickstart_drives_it() {
@@ -70,6 +87,8 @@ mod json {
     handshake!(JSON);
     tests!(JSON, sessions: ends_when_terminated expires_when_ended_by_another);
     tests!(JSON, listening: hears_of_new_tools);
+    bridged!(JSON: basics texts progress questions_while_listening cancellation many listening errors end
+        end_while_calling);
 }
 
 mod stateless {
@@ -77,6 +96,7 @@ mod stateless {
     handshake!(STATELESS);
     tests!(STATELESS, sessions: nothing_to_terminate);
     tests!(STATELESS, listening: nothing_to_hear);
+    bridged!(STATELESS: basics progress many errors end end_while_calling);
 }
 
 mod everything {
@@ -85,6 +105,8 @@ mod everything {
     tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
     tests!(EVERYTHING, listening: hears_of_new_resources);
     tests!(EVERYTHING, everything_only: sampling_is_answered_while_the_call_is_open);
+    bridged!(EVERYTHING: basics texts progress questions roots cancellation_is_told many listening errors end
+        end_while_calling);
 
     #[test]
     fn the_quickstart_drives_it() {
@@ -100,4 +122,6 @@ mod modern {
     tests!(MODERN, modern_only: discovers awkward_tool_names awkward_and_plain_prompt_names
         headers_are_validated a_parameter_in_a_header a_subscription_delivers
         the_handshake_is_refused);
+    bridged!(MODERN: basics texts progress questions cancellation many subscription errors end end_while_calling
+        unparsable);
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub(crate) struct Profile {
     pub(crate) server: Server,
     pub(crate) name: &'static str,
+    /// What `clients/python_client.py` calls it.
+    pub(crate) key: &'static str,
     pub(crate) era: Era,
     /// Some of its tools.
     pub(crate) tools: &'static [&'static str],
@@ -69,6 +71,7 @@ const fn python(mode: &'static str, era: Era, reports: usize) -> Profile {
     Profile {
         server: Server::python(mode),
         name: "interop-python",
+        key: mode,
         era,
         tools: &["echo", "add", "slow", "locate", "announce", "grüße", " padded ", "=?base64?ZWNobw==?="],
         echo: |text| Exchange::new("echo", json!({ "text": text }), text),
@@ -84,6 +87,7 @@ const fn python(mode: &'static str, era: Era, reports: usize) -> Profile {
 pub(crate) static EVERYTHING: Profile = Profile {
     server: Server::everything(),
     name: "mcp-servers/everything",
+    key: "everything",
     era: Era::Sessions,
     tools: &["echo", "get-sum", "trigger-long-running-operation", "trigger-sampling-request"],
     echo: |text| Exchange::new("echo", json!({ "message": text }), format!("Echo: {text}")),
