@@ -8,6 +8,7 @@ use http::{HeaderMap, Request, Response, Uri};
 use http_body::Body;
 use http_body_util::Full;
 use tower::layer::util::{Identity, Stack};
+use tower::retry::RetryLayer;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceBuilder};
 
@@ -17,8 +18,8 @@ use crate::layers::first_byte_timeout::{FirstByteTimeout, FirstByteTimeoutLayer}
 use crate::layers::redirect::{Redirect, RedirectLayer};
 use crate::layers::sse::Limits;
 use crate::layers::{
-    Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, Session, SetSessionIdLayer, SseLayer,
-    StampVersionLayer, TranslateCancelLayer,
+    Backoff, Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, ReinitializeLayer, ReinitializePolicy,
+    ResumeLayer, RetryPolicy, Session, SetSessionIdLayer, SseLayer, StampVersionLayer, TranslateCancelLayer,
 };
 
 /// An HTTP client with the transport's own layers around it, innermost of all.
@@ -53,6 +54,10 @@ pub struct Builder<C, L = Identity> {
     limits: Limits,
     terminate_timeout: Duration,
     listen_without_session: bool,
+    backoff: Backoff,
+    retry: RetryPolicy,
+    reinitialize: ReinitializePolicy,
+    handshake_timeout: Duration,
 }
 
 impl<C> Builder<C> {
@@ -67,6 +72,10 @@ impl<C> Builder<C> {
             limits: Limits::default(),
             terminate_timeout: Duration::from_secs(5),
             listen_without_session: false,
+            backoff: Backoff::default(),
+            retry: RetryPolicy::new(),
+            reinitialize: ReinitializePolicy::default(),
+            handshake_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -104,6 +113,10 @@ impl<C, L> Builder<C, L> {
             limits: self.limits,
             terminate_timeout: self.terminate_timeout,
             listen_without_session: self.listen_without_session,
+            backoff: self.backoff,
+            retry: self.retry,
+            reinitialize: self.reinitialize,
+            handshake_timeout: self.handshake_timeout,
         }
     }
 
@@ -155,6 +168,29 @@ impl<C, L> Builder<C, L> {
         Self { listen_without_session: listen, ..self }
     }
 
+    /// How long to wait before a broken stream is taken up again, and how often; [`Backoff::default`] by default. It counts
+    /// for the streams of requests (see [`Resume`](crate::layers::Resume)) and for listening.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// What is sent again that was not answered; [`RetryPolicy::new`] by default.
+    /// `RetryPolicy::new().backoff(Backoff::default().attempts(0))` sends nothing again.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        Self { retry: policy, ..self }
+    }
+
+    /// What to do when the server no longer knows the session; [`ReinitializePolicy::Replay`] by default. See
+    /// [`Reinitialize`](crate::layers::Reinitialize).
+    pub fn reinitialize(self, policy: ReinitializePolicy) -> Self {
+        Self { reinitialize: policy, ..self }
+    }
+
+    /// How long the handshake may take when a new session is started in place of one that has expired; 10 s by default.
+    pub fn handshake_timeout(self, timeout: Duration) -> Self {
+        Self { handshake_timeout: timeout, ..self }
+    }
+
     /// Puts the transport together. Nothing is sent, and no runtime is needed.
     ///
     /// # Errors
@@ -173,8 +209,17 @@ impl<C, L> Builder<C, L> {
             .and_then(|endpoint| endpoint.with_headers(self.headers))
             .map_err(Error::new)?;
         let session = Session::new();
+        let reinitialize = ReinitializeLayer::new(endpoint.clone(), session.clone())
+            .policy(self.reinitialize)
+            .timeout(self.handshake_timeout);
         let envelopes = ServiceBuilder::new()
-            // Outermost, as it alone must see an answer as it is handed up: what it commits is then in force.
+            // Whatever sends again sits outside of what stamps, so that every attempt is stamped anew.
+            .layer(RetryLayer::new(self.retry.for_session(session.clone())))
+            // Inside of `Retry`, to which a request is one request, in whichever session it is answered.
+            .layer(reinitialize)
+            // Inside of `Reinitialize`: a stream is never taken up again in another session.
+            .layer(ResumeLayer::new(endpoint.clone(), session.clone(), self.backoff.clone()))
+            // Outside of the rest, as it must see an answer as it is handed up: what it commits is then in force.
             .layer(SetSessionIdLayer::new(session.clone()))
             // Outside of `MirrorHeaders`, which tells the era by the stamp.
             .layer(StampVersionLayer::new(session.clone()))
@@ -200,6 +245,7 @@ impl<C, L> Builder<C, L> {
             session,
             terminate_timeout: self.terminate_timeout,
             listen_without_session: self.listen_without_session,
+            backoff: self.backoff,
         })
     }
 }
@@ -216,6 +262,10 @@ impl<C, L> fmt::Debug for Builder<C, L> {
             .field("limits", &self.limits)
             .field("terminate_timeout", &self.terminate_timeout)
             .field("listen_without_session", &self.listen_without_session)
+            .field("backoff", &self.backoff)
+            .field("retry", &self.retry)
+            .field("reinitialize", &self.reinitialize)
+            .field("handshake_timeout", &self.handshake_timeout)
             .finish_non_exhaustive()
     }
 }

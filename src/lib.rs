@@ -47,7 +47,6 @@ mod builder;
 pub mod channel;
 #[cfg(feature = "client")]
 pub mod client;
-mod listen;
 mod transport;
 
 pub use mcp_streamable_http_layers as layers;
@@ -59,9 +58,9 @@ pub use self::client::Client;
 pub use self::transport::StreamableHttp;
 pub use layers::sse::Limits;
 pub use layers::{
-    Endpoint, Era, Error, Event, Events, Expects, JsonRpcError, JsonRpcMessage, JsonRpcNotification,
-    JsonRpcRequest, JsonRpcResponse, Params, Payload, ProtocolVersion, RawJson, Reply, RequestId,
-    ResultError, Session, error, options,
+    Backoff, Endpoint, Era, Error, Event, Events, Expects, JsonRpcError, JsonRpcMessage, JsonRpcNotification,
+    JsonRpcRequest, JsonRpcResponse, Params, Payload, ProtocolVersion, RawJson, ReinitializePolicy, Reply,
+    RequestId, ResultError, RetryPolicy, SavedSession, Session, SessionStatus, SessionWatch, error, options,
 };
 
 #[cfg(all(doctest, feature = "client"))]

@@ -12,8 +12,9 @@ use tower::{Layer, Service, ServiceExt};
 use crate::Builder;
 use crate::channel::{Channel, ChannelOptions};
 use crate::error::{BoxError, TimedOut};
-use crate::layers::{Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Payload, Reply, Session};
-use crate::listen::Listening;
+use crate::layers::{
+    Backoff, Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Listening, Payload, Reply, Session,
+};
 
 pub(crate) type Messages = BoxCloneSyncService<JsonRpcMessage, Reply, Error>;
 pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Events>, BoxError>;
@@ -43,9 +44,14 @@ pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Event
 /// `_meta["io.modelcontextprotocol/protocolVersion"]`, and the transport mirrors what it must in headers. It never
 /// changes a message.
 ///
-/// # What it does not do, so far
+/// # When something fails
 ///
-/// It does not send anything again: a lost connection or an expired session is an [`Error`], and the caller decides.
+/// A request that was never written is sent again, and so is one that does no harm twice: see
+/// [`RetryPolicy`](crate::layers::RetryPolicy). A stream that breaks is taken up again where it broke off, if the server
+/// lets it: see [`Resume`](crate::layers::Resume). When the server no longer knows the session, another is started, and what
+/// was not answered is sent in it: see [`Reinitialize`](crate::layers::Reinitialize). Everything else is an [`Error`], and
+/// the caller decides; [`Error::may_have_run`] says whether the server may have acted on the message.
+///
 /// Dropping the future of a call, or a reply before its response, cancels the request: in the modern era its stream
 /// closes, in the legacy era the server is sent a `notifications/cancelled`, in the background.
 #[derive(Clone)]
@@ -56,6 +62,7 @@ pub struct StreamableHttp {
     pub(crate) session: Session,
     pub(crate) terminate_timeout: Duration,
     pub(crate) listen_without_session: bool,
+    pub(crate) backoff: Backoff,
 }
 
 impl StreamableHttp {
@@ -136,13 +143,15 @@ impl StreamableHttp {
     /// §Listening for Messages from the Server). It connects when the reply is first polled, so poll it after
     /// `notifications/initialized` was sent.
     ///
-    /// The reply yields messages as they come, and an `Err` for each that cannot be read. It ends when the server ends
-    /// the stream or the connection breaks; it does not reconnect. If there is nothing to listen to (no session, a
-    /// modern server, a server without this stream) it yields one
-    /// [`NotOffered`](crate::error::NotOffered) and ends. Dropping it closes the stream.
+    /// The reply yields messages as they come, and an `Err` for each that cannot be read. When the stream ends or breaks it
+    /// connects again, for as long as there is a session, and in the next session if that expires: see [`Listening`]. If
+    /// there is nothing to listen to (no session, a modern server, a server without this stream) it yields one
+    /// [`NotOffered`](crate::error::NotOffered) and ends. Several may be open side by side. Dropping it closes the stream.
     pub fn listen(&self) -> Reply {
-        let (envelopes, session) = (self.envelopes.clone(), self.session.clone());
-        let listening = Listening::new(envelopes, self.endpoint.get(), session, !self.listen_without_session);
+        let (envelopes, endpoint, session) =
+            (self.envelopes.clone(), self.endpoint.clone(), self.session.clone());
+        let listening = Listening::new(envelopes, endpoint, session, self.backoff.clone())
+            .needs_session(!self.listen_without_session);
         Reply::new(Expects::Messages, Events::new(listening))
     }
 

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use http::header::{HeaderMap, HeaderName};
-use http::{Method, Request, Uri};
+use http::{Extensions, Method, Request, Uri};
 
 use crate::error::{InvalidOption, Redacted};
+use crate::options::ExtraHeaders;
 use crate::{Payload, headers};
 
 /// The MCP endpoint: its URL, and the headers that every request to it carries.
@@ -81,6 +82,14 @@ impl Endpoint {
         request.headers_mut().extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         request
     }
+}
+
+/// Gives `request` the options of a message, and the headers among them.
+pub(crate) fn extend(request: &mut Request<Payload>, options: Extensions) {
+    if let Some(ExtraHeaders(extra)) = options.get() {
+        request.headers_mut().extend(extra.clone());
+    }
+    *request.extensions_mut() = options;
 }
 
 pub(crate) fn reserved(name: &HeaderName) -> String {

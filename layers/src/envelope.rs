@@ -42,7 +42,7 @@ use tokio::runtime::Handle;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::endpoint::reserved;
+use crate::endpoint::{self, reserved};
 use crate::error::{BoxError, Error, InvalidMessage};
 use crate::headers::{self, MCP_PROTOCOL_VERSION};
 use crate::options::{Deadline, ExtraHeaders};
@@ -104,9 +104,12 @@ impl<S> Envelope<S> {
             self.session.note_version(version);
         }
         headers::mark_sensitive(&mut extra);
+        if !extra.is_empty() {
+            // Whatever is sent again for this message has them too.
+            extensions.insert(ExtraHeaders(extra));
+        }
         let mut request = self.endpoint.post(message);
-        request.headers_mut().extend(extra);
-        *request.extensions_mut() = extensions;
+        endpoint::extend(&mut request, extensions);
         Ok(request)
     }
 

@@ -88,6 +88,15 @@ impl Events {
         }
     }
 
+    /// The error, if that is all there is.
+    pub(crate) fn ready_error(self) -> Option<BoxError> {
+        match self.0 {
+            Inner::One(item) => item?.err(),
+            Inner::Many(mut items) => items.next()?.err(),
+            Inner::Stream(_) => None,
+        }
+    }
+
     /// Whether these are the events of an open stream, as opposed to events that are all there.
     pub fn is_stream(&self) -> bool {
         matches!(self.0, Inner::Stream(_))

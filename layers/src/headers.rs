@@ -30,6 +30,11 @@ pub(crate) fn is_reserved(name: &HeaderName) -> bool {
         || ["keep-alive", "proxy-connection"].contains(&name.as_str())
 }
 
+/// Whether the header says what the body of a POST says too.
+pub(crate) fn is_mirrored(name: &HeaderName) -> bool {
+    *name == MCP_METHOD || *name == MCP_NAME || name.as_str().starts_with("mcp-param-")
+}
+
 /// Keeps values that the caller set, tokens perhaps, out of every `Debug` output of the map.
 pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
     headers.values_mut().for_each(|value| value.set_sensitive(true));

@@ -56,6 +56,7 @@
 //! # }
 //! ```
 
+mod backoff;
 pub mod cancellation;
 mod correlate;
 mod drain;
@@ -65,6 +66,7 @@ pub mod error;
 mod event;
 pub mod first_byte_timeout;
 pub mod headers;
+mod listening;
 pub mod message;
 pub mod mirror_headers;
 pub mod options;
@@ -73,19 +75,24 @@ pub mod protocol_version;
 mod raw_json;
 pub mod redirect;
 mod refusable;
+pub mod reinitialize;
 mod reply;
+pub mod resume;
+pub mod retry;
 mod session;
 pub mod session_id;
 pub mod sse;
 pub mod unary;
 mod version;
 
+pub use self::backoff::Backoff;
 pub use self::cancellation::{TranslateCancel, TranslateCancelLayer};
 pub use self::endpoint::Endpoint;
 pub use self::envelope::{Envelope, EnvelopeLayer};
 pub use self::error::Error;
 pub use self::event::{Event, Events};
 pub use self::first_byte_timeout::{FirstByteTimeout, FirstByteTimeoutLayer};
+pub use self::listening::Listening;
 pub use self::message::{
     JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Params, RequestId,
     ResultError,
@@ -95,8 +102,11 @@ pub use self::payload::{Expects, Payload};
 pub use self::protocol_version::{StampVersion, StampVersionLayer};
 pub use self::raw_json::RawJson;
 pub use self::redirect::{Redirect, RedirectLayer};
+pub use self::reinitialize::{Reinitialize, ReinitializeLayer, ReinitializePolicy};
 pub use self::reply::Reply;
-pub use self::session::Session;
+pub use self::resume::{Resume, ResumeLayer};
+pub use self::retry::RetryPolicy;
+pub use self::session::{SavedSession, Session, SessionStatus, SessionWatch};
 pub use self::session_id::{SetSessionId, SetSessionIdLayer};
 pub use self::sse::{Sse, SseLayer};
 pub use self::unary::{Unary, UnaryLayer};

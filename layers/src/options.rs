@@ -11,6 +11,8 @@
 //! | [`Deadline`] | sent messages | fails the call if it is not over by then |
 //! | [`FirstByte`] | sent messages | bounds the wait for the head of the answer |
 //! | [`Pinned`] | sent messages | sends it in this session, or not at all |
+//! | [`ResumeFrom`] | sent requests | takes up the stream of its answer again, instead of sending it |
+//! | [`Idempotent`] | sent requests | says that sending it twice does no harm |
 //! | [`QuietDrop`] | sent requests | lets it be dropped without a word to a legacy server |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
 //!
@@ -190,3 +192,29 @@ impl QuietDrop {
         self.0.load(Ordering::Acquire)
     }
 }
+
+/// Takes up the answer to a request where it broke off, in another process perhaps: instead of the POST there is a GET with
+/// this event id as its `Last-Event-ID` (MCP 2025-11-25 §Resumability and Redelivery).
+///
+/// The id is that of the last event that was received: see [`Reply::last_event_id`](crate::Reply::last_event_id). The
+/// request is answered, cancelled and superseded as if it had been posted; the response gets its id, whatever that was
+/// before. Its method and `params` are not sent. It is an option of requests of the legacy era; anything else that has it
+/// is refused with [`InvalidMessage`](crate::error::InvalidMessage), or, if it is not a request, sent without it.
+///
+/// ```
+/// use mcp_streamable_http_layers::JsonRpcMessage;
+/// use mcp_streamable_http_layers::options::ResumeFrom;
+///
+/// let call = JsonRpcMessage::request(1, "tools/call", ()).with(ResumeFrom("event-17".into()));
+/// # let _ = call;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumeFrom(
+    /// The id of the last event that was received.
+    pub String,
+);
+
+/// Says that a request may be sent again even if the server may have acted on it: see
+/// [`RetryPolicy`](crate::RetryPolicy).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idempotent;

@@ -31,6 +31,10 @@ impl From<JsonRpcMessage> for Payload {
     }
 }
 
+/// On a GET that resumes the stream of the request with this id.
+#[derive(Clone, Debug)]
+pub(crate) struct Resumes(pub(crate) RequestId);
+
 /// What the answer to a request on the envelope floor can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expects {
@@ -40,6 +44,8 @@ pub enum Expects {
     Acceptance,
     /// Messages for as long as the stream is open: the listening GET.
     Messages,
+    /// What is still to come of the answer to the request with this id: a GET that resumes its stream.
+    Rest(RequestId),
 }
 
 impl Expects {
@@ -47,8 +53,19 @@ impl Expects {
     pub fn of(request: &Request<Payload>) -> Self {
         match request.body().message() {
             Some(JsonRpcMessage::Request(message)) => Self::Response(message.id().clone()),
-            None if request.method() == Method::GET => Self::Messages,
+            None if request.method() == Method::GET => match request.extensions().get() {
+                Some(Resumes(id)) => Self::Rest(id.clone()),
+                None => Self::Messages,
+            },
             _ => Self::Acceptance,
+        }
+    }
+
+    /// The request whose response ends the answer.
+    pub(crate) fn awaited(&self) -> Option<&RequestId> {
+        match self {
+            Self::Response(id) | Self::Rest(id) => Some(id),
+            Self::Acceptance | Self::Messages => None,
         }
     }
 }

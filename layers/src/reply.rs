@@ -54,6 +54,10 @@ pub struct Reply {
     until: Option<Until>,
 }
 
+/// On a response that no HTTP answer stands behind: its stream is opened when it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unopened;
+
 /// A deadline with its clock running.
 #[derive(Debug)]
 pub(crate) struct Until {
@@ -105,7 +109,7 @@ impl Reply {
 
     /// Notes the head of the HTTP answer.
     pub fn with_head(mut self, head: Parts) -> Self {
-        self.head = Some(Box::new(head));
+        self.head = (head.extensions.get::<Unopened>().is_none()).then(|| Box::new(head));
         self
     }
 
@@ -179,7 +183,7 @@ impl Reply {
 
     fn no_response(&self) -> Error {
         match self.expects {
-            Expects::Response(_) => Error::new(EndedStream),
+            Expects::Response(_) | Expects::Rest(_) => Error::new(EndedStream),
             Expects::Acceptance | Expects::Messages => Error::new(NoResponseDue),
         }
     }
@@ -201,7 +205,7 @@ impl Reply {
                 }
             }
             Some(Err(error)) => Err(Error::from(error)),
-            None if matches!(self.expects, Expects::Response(_)) => Err(Error::new(EndedStream)),
+            None if self.expects.awaited().is_some() => Err(Error::new(EndedStream)),
             None => {
                 self.end();
                 return Some(None);

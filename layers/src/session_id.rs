@@ -44,10 +44,10 @@ use tower_service::Service;
 
 use crate::error::{BoxError, SessionExpired, Undecodable};
 use crate::headers::MCP_SESSION_ID;
-use crate::options::WireId;
+use crate::options::{ExtraHeaders, Pinned, WireId};
 use crate::raw_json::{members, string};
 use crate::refusable::Refusable;
-use crate::session::{Claim, Handshake};
+use crate::session::Handshake;
 use crate::{Era, Event, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson, Session};
 
 /// Applies [`SetSessionId`]: see the [module's documentation](self).
@@ -115,7 +115,11 @@ where
             Some(JsonRpcMessage::Request(message)) if message.is_initialize() => {
                 let handshake = request.extensions().get::<Handshake>().copied();
                 let handshake = handshake.unwrap_or_else(|| self.session.current_handshake());
-                Role::Initialize { handshake, request: message.clone() }
+                // Whoever starts the session anew sends the same headers.
+                let extra = request.extensions().get::<ExtraHeaders>().cloned();
+                let mut message = message.clone();
+                extra.map(|extra| message.extensions_mut().insert(extra));
+                Role::Initialize { handshake, request: message }
             }
             _ if self.session.version_of(&request).is_some_and(|version| version.era() == Era::Modern) => {
                 Role::None
@@ -123,13 +127,18 @@ where
             _ if request.extensions().get().is_some_and(|pinned| !self.session.is_current(pinned)) => {
                 return self.refuse();
             }
+            // What ends a session that never came into use has its id already.
+            _ if request.headers().contains_key(MCP_SESSION_ID) => Role::None,
             _ => match self.session.claim() {
-                Claim::Id(None) => Role::None,
-                Claim::Id(Some(id)) => {
-                    request.headers_mut().insert(MCP_SESSION_ID, id.clone());
-                    Role::Member { id, method: request.method().clone() }
+                Some(session) => {
+                    if let Some(id) = session.mark.id() {
+                        request.headers_mut().insert(MCP_SESSION_ID, id.clone());
+                    }
+                    let is_request =
+                        request.body().message().is_some_and(|message| message.as_request().is_some());
+                    Role::Member { session, method: request.method().clone(), is_request }
                 }
-                Claim::Expired => return self.refuse(),
+                None => return self.refuse(),
             },
         };
         ResponseFuture {
@@ -149,10 +158,11 @@ enum Role {
         handshake: Handshake,
         request: JsonRpcRequest,
     },
-    /// It was sent in the one with this id, which is marked sensitive.
+    /// It was sent in this one, which may be without an id.
     Member {
-        id: HeaderValue,
+        session: Pinned,
         method: Method,
+        is_request: bool,
     },
 }
 
@@ -183,7 +193,17 @@ where
             Role::Initialize { handshake, request } => {
                 Ok(begin(this.session.clone(), handshake, request, response))
             }
-            Role::Member { id, method } => continue_in(this.session, &id, &method, response),
+            Role::Member { session: sent_in, method, is_request } => {
+                let mut response = match sent_in.mark.id() {
+                    Some(id) => continue_in(this.session, id, &method, is_request, response)?,
+                    None => response,
+                };
+                if response.body().is_stream() {
+                    // For what resumes the stream: it must be in the same session.
+                    response.extensions_mut().insert(sent_in);
+                }
+                Ok(response)
+            }
         })
     }
 }
@@ -241,6 +261,7 @@ fn continue_in(
     session: &Session,
     id: &HeaderValue,
     method: &Method,
+    is_request: bool,
     response: Response<Events>,
 ) -> Result<Response<Events>, BoxError> {
     match (method, response.status()) {
@@ -254,6 +275,7 @@ fn continue_in(
             session.expire(id);
             return Err(SessionExpired::new(Some(StatusCode::NOT_FOUND)).into());
         }
+        (_, status) if is_request && status.is_success() => session.prove(id),
         _ => {}
     }
     Ok(response)

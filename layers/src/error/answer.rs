@@ -29,7 +29,7 @@ impl UnexpectedStatus {
         let location = headers.get(LOCATION).filter(|_| status.is_redirection());
         Self {
             status,
-            retry_after: headers.get(RETRY_AFTER).and_then(retry_after),
+            retry_after: retry_after(headers),
             challenges: challenges(headers),
             had_session,
             initialize: false,
@@ -87,8 +87,9 @@ fn challenges(headers: &HeaderMap) -> Vec<HeaderValue> {
     challenges
 }
 
-fn retry_after(value: &HeaderValue) -> Option<Duration> {
-    let text = value.to_str().ok()?.trim();
+/// `Retry-After` (RFC 9110 §10.2.3); an HTTP-date is counted from now.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
@@ -268,17 +269,28 @@ impl std::error::Error for TooLarge {}
 #[derive(Clone, Copy, Debug)]
 pub struct SessionExpired {
     status: Option<StatusCode>,
+    in_flight: bool,
 }
 
 impl SessionExpired {
     /// `status` is the answer that said so; `None`: an earlier answer did, and nothing was sent.
     pub fn new(status: Option<StatusCode>) -> Self {
-        Self { status }
+        Self { status, in_flight: false }
     }
 
-    /// The answer that said so; `None`: an earlier answer did, and nothing was sent.
+    /// The request was sent, and its answer began, before the session ended.
+    pub(crate) fn in_flight() -> Self {
+        Self { status: None, in_flight: true }
+    }
+
+    /// The answer that said so; `None`: it was the answer to another request.
     pub fn status(&self) -> Option<StatusCode> {
         self.status
+    }
+
+    /// Whether the request was at work in the session when that ended, so that it may have run.
+    pub fn was_in_flight(&self) -> bool {
+        self.in_flight
     }
 }
 
@@ -286,6 +298,9 @@ impl fmt::Display for SessionExpired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Some(status) => write!(f, "the server answered {status}: the session has expired")?,
+            None if self.in_flight => {
+                f.write_str("the session of the request has expired before its response")?
+            }
             None => f.write_str("the session has expired, so the message was not sent")?,
         }
         f.write_str("; send `initialize` to start another")
@@ -306,7 +321,7 @@ mod tests {
     use super::*;
 
     fn after(value: &str) -> Option<Duration> {
-        retry_after(&HeaderValue::from_str(value).unwrap())
+        retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_str(value).unwrap())]))
     }
 
     #[test]

@@ -10,12 +10,14 @@ mod answer;
 mod json_rpc;
 mod local;
 mod preview;
+mod resume;
 
 use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+pub(crate) use self::answer::retry_after;
 pub use self::answer::{
     ContentProblem, SessionExpired, TooLarge, Undecodable, UnexpectedContent, UnexpectedStatus,
 };
@@ -25,6 +27,7 @@ pub use self::local::{
 };
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
+pub use self::resume::{GaveUp, RetryTooLong};
 
 /// What layers below the message floor fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -95,6 +98,11 @@ impl Error {
         {
             return false;
         }
+        if self.find::<GaveUp>().is_some()
+            || self.find::<SessionExpired>().is_some_and(SessionExpired::was_in_flight)
+        {
+            return true;
+        }
         match self.status() {
             Some(status) => !(status.is_client_error() || status.is_redirection()),
             // Without a status, these two mean that there was nothing to send it in.
@@ -108,12 +116,16 @@ impl Error {
     }
 
     fn cause_status(&self) -> Option<StatusCode> {
-        self.find::<UnexpectedStatus>()
+        self.refusal()
             .map(UnexpectedStatus::status)
             .or_else(|| self.find::<UnexpectedContent>().map(UnexpectedContent::status))
             .or_else(|| self.find::<Undecodable>().and_then(Undecodable::status))
             .or_else(|| self.find::<SessionExpired>().and_then(SessionExpired::status))
             .or_else(|| self.find::<NotOffered>().and_then(NotOffered::status))
+    }
+
+    fn refusal(&self) -> Option<&UnexpectedStatus> {
+        self.find::<UnexpectedStatus>().or_else(|| self.find::<GaveUp>()?.refusal())
     }
 
     /// Notes the status of the answer in which it happened.
@@ -123,12 +135,12 @@ impl Error {
 
     /// How long the server asked to wait: `Retry-After` (RFC 9110 §10.2.3), an HTTP-date counted from its arrival.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.find::<UnexpectedStatus>().and_then(UnexpectedStatus::retry_after)
+        self.refusal().and_then(UnexpectedStatus::retry_after)
     }
 
     /// Every `WWW-Authenticate` of the answer (RFC 9110 §11.6.1), in order; empty without one.
     pub fn challenges(&self) -> &[HeaderValue] {
-        self.find::<UnexpectedStatus>().map_or(&[], UnexpectedStatus::challenges)
+        self.refusal().map_or(&[], UnexpectedStatus::challenges)
     }
 }
 

@@ -15,13 +15,15 @@ pub(super) struct Facts {
     pub(super) version: Result<Option<ProtocolVersion>, InvalidProtocolVersion>,
     pub(super) name: Option<ByteString>,
     pub(super) task: bool,
+    /// It goes on with an exchange that the server keeps the state of, so it is no repetition of anything.
+    pub(super) continues: bool,
 }
 
 impl Facts {
     /// Of a member that occurs twice the last one counts, as in most readers of JSON. `params` that are no object
     /// tell nothing: it is for the server to refuse them.
     pub(super) fn read(method: &str, params: Option<&RawJson>) -> Self {
-        let mut facts = Self { version: Ok(None), name: None, task: false };
+        let mut facts = Self { version: Ok(None), name: None, task: false, continues: false };
         let Some(params) = params else { return facts };
         let text = params.text();
         let mirrored = mirrored_member(method);
@@ -34,6 +36,7 @@ impl Facts {
                 });
             }
             "task" => facts.task = value.get() != "null",
+            "requestState" | "inputResponses" => facts.continues = true,
             _ if Some(member) == mirrored => facts.name = string(text, value),
             _ => {}
         });

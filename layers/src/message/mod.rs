@@ -166,6 +166,11 @@ impl JsonRpcRequest {
         self.facts().task
     }
 
+    /// Whether it answers what the server asked for in its last result (`requestState`, `inputResponses`).
+    pub(crate) fn is_continuation(&self) -> bool {
+        self.facts().continues
+    }
+
     fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| Facts::read(&self.method, self.params.as_ref()))
     }

@@ -91,6 +91,10 @@ impl Exchange {
                 Reading::Drain(Some(NotOffered::new(Some(status)).into()))
             }
             (Expects::Messages, _) => Reading::Whole(Whole::Status),
+            (Expects::Rest(_), true) if has_type(head, "text/event-stream") => Reading::Events,
+            (Expects::Rest(_), true) => Reading::Whole(Whole::Content),
+            // Whatever the body says is about the GET, and not about the request whose stream it resumes.
+            (Expects::Rest(_), false) => Reading::Whole(Whole::Status),
             // "Accepted", "No Content", "Reset Content": none of them brings a response.
             (Expects::Response(_), true) if [202, 204, 205].contains(&status.as_u16()) => {
                 Reading::Whole(Whole::Status)

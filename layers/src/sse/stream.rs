@@ -18,7 +18,7 @@ use crate::correlate::{correlate, correlate_batch};
 use crate::drain::FRAMES_PER_POLL;
 use crate::error::{BoxError, BrokenStream, TimedOut, TooLarge};
 use crate::message::{Batch, Decoded};
-use crate::{Event, Expects, JsonRpcMessage};
+use crate::{Event, JsonRpcMessage};
 
 type Item = Result<Event, BoxError>;
 
@@ -85,8 +85,8 @@ where
     }
 
     fn correlate(&self, mut message: JsonRpcMessage) -> JsonRpcMessage {
-        if let (JsonRpcMessage::Response(response), Expects::Response(id)) =
-            (&mut message, &self.exchange.expects)
+        if let (JsonRpcMessage::Response(response), Some(id)) =
+            (&mut message, self.exchange.expects.awaited())
         {
             correlate(response, id);
         }
@@ -94,7 +94,7 @@ where
     }
 
     fn queue_batch(&mut self, mut batch: Batch, position: Event, text: &Bytes) {
-        if let Expects::Response(id) = &self.exchange.expects {
+        if let Some(id) = self.exchange.expects.awaited() {
             correlate_batch(&mut batch, id);
         }
         self.queue.extend(self.exchange.items(self.status, batch, text));
@@ -107,7 +107,7 @@ where
 
     /// Hands an item out. If it is the end of a request's answer, nothing more is read for the caller.
     fn pass(&mut self, item: Item, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        if matches!(self.exchange.expects, Expects::Response(_)) {
+        if self.exchange.expects.awaited().is_some() {
             let is_response =
                 |event: &Event| event.message.as_ref().is_some_and(|m| m.as_response().is_some());
             match &item {

@@ -1,9 +1,16 @@
 //! The state of one connection to a server.
 
+mod saved;
+mod watch;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderValue, Request};
+use tokio::sync::{Mutex as AsyncMutex, watch as channel};
+
+pub use self::saved::SavedSession;
+pub use self::watch::{SessionStatus, SessionWatch};
 
 use crate::error::SessionExpired;
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
@@ -19,7 +26,16 @@ use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion};
 /// The layers keep it; users read it. It holds a session only in the legacy era, between an `initialize` that was
 /// answered with a result and the end of the session.
 #[derive(Clone, Default)]
-pub struct Session(Arc<Mutex<State>>);
+pub struct Session(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Counts what the application may want to know of.
+    changes: channel::Sender<u64>,
+    /// Is held by whoever is starting a session in place of one that has expired.
+    renewal: AsyncMutex<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -30,6 +46,10 @@ struct State {
     handshakes: u64,
     /// Whether the server has accepted a listening GET in this session.
     listened: bool,
+    /// It began in place of one that had expired, and no request was answered in it yet.
+    on_trial: bool,
+    /// How often a new session could not be started in place of one that had expired.
+    failed_renewals: u64,
 }
 
 #[derive(Clone, Default)]
@@ -38,13 +58,20 @@ enum SessionId {
     None,
     /// Marked sensitive, so that no `Debug` of a header map shows it.
     Live(HeaderValue),
-    /// The server answered 404 to the last id.
-    Expired,
+    /// The server answered 404 to the last id. Where it did so before it answered anything else, another session would
+    /// fare no better.
+    Expired { is_renewable: bool },
 }
 
 /// The handshake that an `initialize` belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake(u64);
+
+impl Handshake {
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
 
 /// One session, to be told from those before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +81,20 @@ pub(crate) struct SessionMark {
     id: Option<HeaderValue>,
 }
 
-/// What a request is to be sent with.
-pub(crate) enum Claim {
-    Id(Option<HeaderValue>),
-    Expired,
+impl SessionMark {
+    pub(crate) fn id(&self) -> Option<&HeaderValue> {
+        self.id.as_ref()
+    }
+}
+
+/// What is to be done about a session that a request found expired.
+pub(crate) enum Expiry {
+    /// There is another, or will be: its `initialize` is on its way.
+    Over,
+    /// `initialize` is to be sent again.
+    Renewable(JsonRpcRequest),
+    /// Nothing can be done.
+    Final,
 }
 
 impl Session {
@@ -89,13 +126,64 @@ impl Session {
 
     /// Whether the server has answered 404 to the session's id, and no `initialize` was sent since.
     pub fn is_expired(&self) -> bool {
-        matches!(self.lock().id, SessionId::Expired)
+        matches!(self.lock().id, SessionId::Expired { .. })
+    }
+
+    /// Whether there is a session.
+    pub fn status(&self) -> SessionStatus {
+        match self.lock().id {
+            SessionId::None => SessionStatus::None,
+            SessionId::Live(_) => SessionStatus::Live,
+            SessionId::Expired { .. } => SessionStatus::Expired,
+        }
+    }
+
+    /// Tells of every change from now on: a session that begins, expires or ends. What the application has told the server
+    /// in a session, such as its subscriptions, is gone with it.
+    pub fn watch(&self) -> SessionWatch {
+        SessionWatch::new(self.clone())
+    }
+
+    /// The session, to be [taken up](Self::restore) again by another transport, or another process. `None`: nothing was
+    /// negotiated in the legacy era.
+    pub fn save(&self) -> Option<SavedSession> {
+        let state = self.lock();
+        let id = state.live_id();
+        (id.is_some() || state.handshake.is_some()).then(|| SavedSession {
+            id,
+            version: state.version.clone(),
+            handshake: state.handshake.clone(),
+        })
+    }
+
+    /// Takes up a session that was [saved](Self::save): what is sent from now on is sent in it. Whether the server still
+    /// knows it is found out then.
+    pub fn restore(&self, saved: SavedSession) {
+        let mut state = self.lock();
+        *state = State {
+            id: saved.id.map_or(SessionId::None, SessionId::Live),
+            version: saved.version,
+            handshake: saved.handshake,
+            handshakes: state.handshakes + 1,
+            ..State::default()
+        };
+        self.changed(state);
     }
 
     /// An `initialize` is being sent: what was negotiated before no longer counts.
     pub(crate) fn begin(&self) -> Handshake {
         let mut state = self.lock();
         state.clear();
+        state.handshakes += 1;
+        let handshake = Handshake(state.handshakes);
+        self.changed(state);
+        handshake
+    }
+
+    /// An `initialize` is being sent in place of a session that has expired. Until it is answered the session stays
+    /// expired, so that nothing else is sent without one.
+    pub(crate) fn begin_again(&self) -> Handshake {
+        let mut state = self.lock();
         state.handshakes += 1;
         Handshake(state.handshakes)
     }
@@ -115,12 +203,15 @@ impl Session {
         let mut state = self.lock();
         if state.handshakes == handshake.0 {
             *state = State {
+                on_trial: matches!(state.id, SessionId::Expired { .. }),
                 id: id.map_or(SessionId::None, SessionId::Live),
                 version,
                 handshake: Some(initialize),
                 handshakes: handshake.0,
                 listened: false,
+                failed_renewals: state.failed_renewals,
             };
+            self.changed(state);
         }
     }
 
@@ -132,31 +223,70 @@ impl Session {
         }
     }
 
-    /// The id that a request of the legacy era is to carry.
-    pub(crate) fn claim(&self) -> Claim {
-        match &self.lock().id {
-            SessionId::None => Claim::Id(None),
-            SessionId::Live(id) => Claim::Id(Some(id.clone())),
-            SessionId::Expired => Claim::Expired,
-        }
+    /// The session that a request of the legacy era is to be sent in. `None`: it has expired.
+    pub(crate) fn claim(&self) -> Option<Pinned> {
+        let state = self.lock();
+        (!matches!(state.id, SessionId::Expired { .. })).then(|| state.pin())
     }
 
     /// The session as it is now, for a request that must not go out in a later one: the DELETE that ends it, say.
     pub fn pin(&self) -> Pinned {
-        let state = self.lock();
-        Pinned { mark: state.mark(), version: state.version.clone() }
+        self.lock().pin()
     }
 
     pub(crate) fn is_current(&self, pinned: &Pinned) -> bool {
         self.lock().mark() == pinned.mark
     }
 
+    /// Whether another session has begun since.
+    pub(crate) fn has_succeeded(&self, pinned: &Pinned) -> bool {
+        let state = self.lock();
+        let is_live = matches!(state.id, SessionId::Live(_))
+            || (matches!(state.id, SessionId::None) && state.handshake.is_some());
+        is_live && state.mark() != pinned.mark
+    }
+
     /// The server answered 404 to the id `sent`. An id that has been replaced since does not touch its successor.
     pub(crate) fn expire(&self, sent: &HeaderValue) {
         let mut state = self.lock();
         if state.holds(sent) {
-            state.id = SessionId::Expired;
+            state.id = SessionId::Expired { is_renewable: !state.on_trial };
+            self.changed(state);
         }
+    }
+
+    /// The server has answered a request that carried the id `sent`.
+    pub(crate) fn prove(&self, sent: &HeaderValue) {
+        let mut state = self.lock();
+        if state.on_trial && state.holds(sent) {
+            state.on_trial = false;
+        }
+    }
+
+    /// Waits until nobody else is starting a session in place of one that has expired.
+    pub(crate) async fn renewal(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.renewal.lock().await
+    }
+
+    /// What to do about the session in which a request failed.
+    pub(crate) fn expiry(&self) -> Expiry {
+        let state = self.lock();
+        match (&state.id, &state.handshake) {
+            (SessionId::Expired { is_renewable: true }, Some(initialize)) => {
+                Expiry::Renewable(initialize.clone())
+            }
+            (SessionId::Expired { .. }, _) | (SessionId::None, None) => Expiry::Final,
+            _ => Expiry::Over,
+        }
+    }
+
+    /// How often a renewal has failed so far.
+    pub(crate) fn failed_renewals(&self) -> u64 {
+        self.lock().failed_renewals
+    }
+
+    pub(crate) fn note_failed_renewal(&self) {
+        self.lock().failed_renewals += 1;
     }
 
     /// The session with the id `sent` was ended by a DELETE.
@@ -164,6 +294,7 @@ impl Session {
         let mut state = self.lock();
         if state.holds(sent) {
             state.clear();
+            self.changed(state);
         }
     }
 
@@ -214,7 +345,13 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is one assignment, so a panic elsewhere leaves no half-made state behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those who watch, when they can look.
+    fn changed(&self, state: MutexGuard<'_, State>) {
+        drop(state);
+        self.0.changes.send_modify(|count| *count += 1);
     }
 }
 
@@ -228,13 +365,18 @@ fn stamp(request: &Request<Payload>, message: Option<&JsonRpcMessage>) -> Option
 
 impl State {
     fn clear(&mut self) {
-        *self = Self { handshakes: self.handshakes, ..Self::default() };
+        let Self { handshakes, failed_renewals, .. } = *self;
+        *self = Self { handshakes, failed_renewals, ..Self::default() };
+    }
+
+    fn pin(&self) -> Pinned {
+        Pinned { mark: self.mark(), version: self.version.clone() }
     }
 
     fn live_id(&self) -> Option<HeaderValue> {
         match &self.id {
             SessionId::Live(id) => Some(id.clone()),
-            SessionId::None | SessionId::Expired => None,
+            SessionId::None | SessionId::Expired { .. } => None,
         }
     }
 
@@ -254,7 +396,7 @@ impl fmt::Debug for Session {
         let id = match state.id {
             SessionId::None => "none",
             SessionId::Live(_) => "live",
-            SessionId::Expired => "expired",
+            SessionId::Expired { .. } => "expired",
         };
         f.debug_struct("Session").field("id", &id).field("version", &state.version).finish_non_exhaustive()
     }

@@ -1,0 +1,211 @@
+//! Send again what may be sent again.
+//!
+//! # Example
+//!
+//! ```
+//! use mcp_streamable_http_layers::{RetryPolicy, Session};
+//! use tower::ServiceBuilder;
+//! use tower::retry::RetryLayer;
+//!
+//! let layers = ServiceBuilder::new().layer(RetryLayer::new(RetryPolicy::new().for_session(Session::new())));
+//! # let _ = layers;
+//! ```
+//!
+//! More patient, and with a budget of one's own: at most one request in ten is sent again, and one a second at any rate.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use mcp_streamable_http_layers::{Backoff, RetryPolicy};
+//! use tower::retry::budget::TpsBudget;
+//!
+//! let policy = RetryPolicy::new()
+//!     .backoff(Backoff::default().attempts(8))
+//!     .budget(Arc::new(TpsBudget::new(Duration::from_secs(10), 1, 0.1)));
+//! # let _ = policy;
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use tokio::runtime::Handle;
+use tokio::time::Sleep;
+use tower::retry::Policy;
+use tower::retry::budget::{Budget, TpsBudget};
+
+use crate::backoff::Attempts;
+use crate::error::{BoxError, InvalidMessage, NotSent, SessionExpired, TimedOut, retry_after};
+use crate::options::{Idempotent, ResumeFrom};
+use crate::{Backoff, Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, Session};
+
+/// What does no harm if a server acts on it twice.
+const REPEATABLE: [&str; 11] = [
+    "ping",
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/get",
+    "completion/complete",
+    "tasks/get",
+    "tasks/list",
+];
+
+/// Decides for tower's [`Retry`](tower::retry::Retry) which POSTs are sent again.
+///
+/// | what happened | what is sent again |
+/// |---|---|
+/// | it was never written ([`NotSent`]: no connection, or one from the pool that was closed) | everything |
+/// | the connection broke before the head of the answer | once, in the legacy era: what is repeatable |
+/// | 429 or 503 with `Retry-After` | what is repeatable, and `initialize`, when that time has passed |
+/// | a time bound passed, any other status, a stream that broke after its head | nothing |
+///
+/// *Repeatable* are `ping`, `server/discover`, `tools/list`, `prompts/list`, `resources/list`,
+/// `resources/templates/list`, `resources/read`, `prompts/get`, `completion/complete`, `tasks/get`, `tasks/list`, and
+/// what the caller marks with [`Idempotent`]; but never a request with `requestState` or `inputResponses` in its `params`,
+/// which the server may take only once. Above all `tools/call` is not: the server may have acted on it, and what it was can
+/// only be judged by the caller, from the error's [`may_have_run`](crate::Error::may_have_run).
+///
+/// The waits are those of a [`Backoff`], which begins at 250 ms here, and of whose attempts there are five; `Retry-After`
+/// counts if it is longer, and beyond [`Backoff::max_retry`] the answer is handed on with it. On top of that there is
+/// tower's budget, which keeps all requests together from multiplying what a server in trouble has to bear: by default
+/// one in five may be sent again, and ten a second at any rate.
+///
+/// GETs and DELETEs are not its business, and outside a tokio runtime it sends nothing again.
+#[derive(Clone)]
+pub struct RetryPolicy {
+    session: Session,
+    backoff: Backoff,
+    budget: Arc<TpsBudget>,
+    // Of one request: tower clones the policy for each.
+    waits: u32,
+    was_broken: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RetryPolicy {
+    /// With the waits and the budget below. It takes requests that name no version for legacy ones.
+    pub fn new() -> Self {
+        Self {
+            session: Session::new(),
+            backoff: Backoff::default().base(Duration::from_millis(250)),
+            budget: Arc::new(TpsBudget::default()),
+            waits: 0,
+            was_broken: false,
+        }
+    }
+
+    /// The waits, and how many attempts there are.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// The budget of all requests together.
+    #[must_use]
+    pub fn budget(self, budget: Arc<TpsBudget>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Tells the era of a request that names none by `session`.
+    #[must_use]
+    pub fn for_session(self, session: Session) -> Self {
+        Self { session, ..self }
+    }
+
+    /// How long to wait before `request` is sent again. `None`: it is not.
+    fn wait(
+        &mut self,
+        request: &Request<Payload>,
+        outcome: &Result<Response<Events>, BoxError>,
+    ) -> Option<Duration> {
+        let asked = match outcome {
+            Err(error) if error.is::<NotSent>() => None,
+            Err(error) => {
+                // These are no signs of a broken connection.
+                let is_ours =
+                    error.is::<TimedOut>() || error.is::<InvalidMessage>() || error.is::<SessionExpired>();
+                let is_legacy =
+                    || self.session.version_of(request).is_none_or(|version| version.era() == Era::Legacy);
+                if is_ours || self.was_broken || !is_repeatable(request) || !is_legacy() {
+                    return None;
+                }
+                self.was_broken = true;
+                None
+            }
+            Ok(response) => {
+                let is_initialize = request.body().message().is_some_and(JsonRpcMessage::is_initialize);
+                let is_busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE]
+                    .contains(&response.status());
+                if !is_busy || !(is_initialize || is_repeatable(request)) {
+                    return None;
+                }
+                let asked = retry_after(response.headers())?;
+                Some(asked).filter(|asked| !self.backoff.is_too_long(*asked)).map(Some)?
+            }
+        };
+        let wait = self.backoff.wait(None, self.waits);
+        self.waits = self.waits.saturating_add(1);
+        Some(self.backoff.at_least(wait, asked, false))
+    }
+}
+
+/// Whether the server may act on it twice.
+fn is_repeatable(request: &Request<Payload>) -> bool {
+    let is_marked = request.extensions().get::<Idempotent>().is_some();
+    let is_listed = |request: &JsonRpcRequest| is_marked || REPEATABLE.contains(&request.method());
+    match request.body().message() {
+        Some(JsonRpcMessage::Request(request)) => is_listed(request) && !request.is_continuation(),
+        _ => false,
+    }
+}
+
+impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
+    type Future = Sleep;
+
+    fn retry(
+        &mut self,
+        request: &mut Request<Payload>,
+        outcome: &mut Result<Response<Events>, BoxError>,
+    ) -> Option<Sleep> {
+        let Some(wait) = self.wait(request, outcome) else {
+            if outcome.is_ok() {
+                self.budget.deposit();
+            }
+            return None;
+        };
+        let attempts = request.extensions_mut().get_or_insert_with(Attempts::default).clone();
+        if Handle::try_current().is_err()
+            || !attempts.fail(self.backoff.max_attempts())
+            || !self.budget.withdraw()
+        {
+            return None;
+        }
+        tracing::debug!(?wait, "a request is to be sent again");
+        Some(tokio::time::sleep(wait))
+    }
+
+    fn clone_request(&mut self, request: &Request<Payload>) -> Option<Request<Payload>> {
+        let is_ours = request.method() == Method::POST && request.extensions().get::<ResumeFrom>().is_none();
+        (is_ours && self.backoff.max_attempts() > 0).then(|| request.clone())
+    }
+}
+
+impl fmt::Debug for RetryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryPolicy")
+            .field("backoff", &self.backoff)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}

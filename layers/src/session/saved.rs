@@ -1,0 +1,90 @@
+//! A session that outlives its transport.
+
+use std::fmt;
+
+use http::HeaderValue;
+use serde::de::Error as _;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::{JsonRpcMessage, JsonRpcRequest, ProtocolVersion};
+
+/// A session as it can be stored: its id, the negotiated version, and the `initialize` that it began with.
+///
+/// It serializes as a map. The id in it is a secret, like a password: whoever has it can act in the session. It is not in
+/// the `Debug` output.
+///
+/// ```
+/// use mcp_streamable_http_layers::{SavedSession, Session};
+///
+/// # fn main() -> Result<(), serde_json::Error> {
+/// # let stored = r#"{"id":"s-1","protocolVersion":"2025-11-25","initialize":null}"#;
+/// let saved: SavedSession = serde_json::from_str(stored)?;
+/// let session = Session::new();
+/// session.restore(saved);
+/// assert_eq!(session.id().unwrap(), "s-1");
+/// assert_eq!(serde_json::to_string(&session.save())?, stored);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SavedSession {
+    pub(super) id: Option<HeaderValue>,
+    pub(super) version: Option<ProtocolVersion>,
+    pub(super) handshake: Option<JsonRpcRequest>,
+}
+
+impl Serialize for SavedSession {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A header may hold any byte, each of which is a character of its own here.
+        let id = self.id.as_ref().map(|id| id.as_bytes().iter().copied().map(char::from).collect::<String>());
+        let initialize = self.handshake.clone().map(|request| JsonRpcMessage::from(request).to_string());
+        let mut map = serializer.serialize_struct("SavedSession", 3)?;
+        map.serialize_field("id", &id)?;
+        map.serialize_field("protocolVersion", &self.version.as_ref().map(ProtocolVersion::as_str))?;
+        map.serialize_field("initialize", &initialize)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for SavedSession {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = Value::deserialize(deserializer)?;
+        let text = |name: &str| match &map[name] {
+            Value::String(text) => Ok(Some(text.as_str())),
+            Value::Null => Ok(None),
+            _ => Err(D::Error::custom(format_args!("`{name}` is not a string"))),
+        };
+        let bytes = |id: &str| id.chars().map(u8::try_from).collect::<Result<Vec<_>, _>>().ok();
+        let id = text("id")?
+            .map(|id| {
+                let header = bytes(id).and_then(|id| HeaderValue::from_bytes(&id).ok());
+                // Not shown: it is a secret even so.
+                header.ok_or_else(|| D::Error::custom("the id cannot be sent in a header"))
+            })
+            .transpose()?;
+        let id = id.map(|mut id| {
+            id.set_sensitive(true);
+            id
+        });
+        let version = text("protocolVersion")?.map(str::parse).transpose().map_err(D::Error::custom)?;
+        let handshake =
+            match text("initialize")?.map(|text| JsonRpcMessage::decode(text.to_owned())).transpose() {
+                Ok(Some(JsonRpcMessage::Request(request))) if request.is_initialize() => Some(request),
+                Ok(None) => None,
+                _ => return Err(D::Error::custom("`initialize` is not such a request")),
+            };
+        Ok(Self { id, version, handshake })
+    }
+}
+
+/// Without the id.
+impl fmt::Debug for SavedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedSession")
+            .field("has_id", &self.id.is_some())
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
