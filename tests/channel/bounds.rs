@@ -94,6 +94,21 @@ async fn notifications_and_responses_over_the_limit_are_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_overtaken_takes_up_no_room() {
+    let mut server = Server::manual();
+    let channel = server.transport().channel_with(ChannelOptions::default().max_unsent(1));
+    let sender = channel.sender();
+    send(&sender, [notification("a")]);
+    let late = server.expect("a").await;
+    pass(4).await;
+    given_back(&sender, notification("b"));
+    pass(2).await;
+    send(&sender, [notification("b")]);
+    server.expect("b").await.accept();
+    assert!(!late.is_dropped());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sink_waits_for_room() {
     let mut server = Server::manual();
     let mut channel = server.transport().channel_with(ChannelOptions::default().max_unsent(1));

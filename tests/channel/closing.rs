@@ -66,10 +66,13 @@ async fn notifications_and_responses_are_sent_before_the_session_ends() {
 async fn what_cannot_be_sent_in_two_seconds_is_given_up() {
     let mut server = without_end();
     let channel = in_session(&server, ChannelOptions::default()).await;
-    send(&channel.sender(), [notification("a"), notification("b"), response(1)]);
-    let unanswered = server.expect("a").await;
+    send(&channel.sender(), [notification("a"), notification("b"), response(1), request(1)]);
+    let (unanswered, call) = (server.expect("a").await, server.expect("ping").await);
     let start = Instant::now();
     let closing = tokio::spawn(channel.close());
+    settle().await;
+    assert!(call.is_dropped(), "a request is not waited for");
+    assert!(!unanswered.is_dropped());
     let delete = server.next_in_time().await;
     assert_eq!((delete.seen.what(), start.elapsed().as_secs()), ("DELETE", 2));
     assert!(unanswered.is_dropped());

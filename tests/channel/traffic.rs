@@ -151,3 +151,46 @@ async fn cancelled_and_superseded_requests_leave_nothing_behind() {
     }
     assert_eq!(answers.len(), limit);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_request_of_many_threads_is_answered_once() {
+    // This clock runs.
+    tokio::time::timeout(Duration::from_secs(60), many_threads()).await.expect("it takes too long");
+}
+
+async fn many_threads() {
+    let before = alive_tasks();
+    let server = Server::scripted(|seen| {
+        let at_once = |seen: &Seen| answer(seen).after(Duration::ZERO);
+        legacy(seen).or_else(|| Some(at_once(seen)))
+    });
+    let (senders, each) = (8, 100);
+    let mut channel = server.transport().channel();
+    for message in [initialize(0), initialized()] {
+        channel.sender().send(message).unwrap();
+    }
+    for sender in 0..senders {
+        let channel = channel.sender();
+        tokio::spawn(async move {
+            for number in 1..=each {
+                let number = 1000 * sender + number;
+                channel.send(call(number)).unwrap();
+                if number % 10 == 0 {
+                    channel.send(JsonRpcMessage::notification("note", json!({ "number": number }))).unwrap();
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+    let mut answers = HashMap::new();
+    let count = usize::try_from(senders * each).unwrap() + 1;
+    while answers.values().sum::<usize>() < count {
+        read(&mut channel, &mut answers).await;
+    }
+    assert_eq!(answers.len(), count);
+    channel.close().await;
+    while alive_tasks() > before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.count("DELETE"), 1);
+}
