@@ -31,11 +31,13 @@ async fn a_request_that_fails_is_answered_with_an_error_under_its_id() {
     ];
     let mut server = Server::manual();
     let mut channel = server.transport().channel();
-    send(&channel.sender(), [request(1)]);
-    let first = server.expect("ping").await;
+    // Which is not sent again, whatever happens.
+    let call = |id| JsonRpcMessage::request(id, "call", ());
+    send(&channel.sender(), [call(1)]);
+    let first = server.expect("call").await;
     for (number, (answer, code)) in (2..).zip(failures) {
-        send(&channel.sender(), [request(number)]);
-        server.expect("ping").await.answer(answer);
+        send(&channel.sender(), [call(number)]);
+        server.expect("call").await.answer(answer);
         let mut item = next(&mut channel).await;
         if item.message.method().is_some() {
             assert_eq!((step(&item), &item.origin), (1, &Origin::Request(number.into())));
