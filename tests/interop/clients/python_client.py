@@ -231,7 +231,7 @@ async def end(case: Case) -> None:
         async with case.connect(tap.url) as client:
             await case.echoes(client, "hello")
             if server.has_sessions:
-                session = tap.session()
+                [session] = tap.sessions()
                 require_equal("status while it lasts", await status_in_session(case.url, session, "POST", ping), 200)
             require_equal("requests that end sessions", tap.requests("DELETE"), [])
         ends = tap.requests("DELETE")
@@ -271,15 +271,21 @@ async def end_while_calling(case: Case) -> None:
 
 
 async def expiry(case: Case) -> None:
-    """Another ends the session: calls fail from then on, and the bridge still ends well."""
-    async with Tap.on(case.url) as tap, case.connect(tap.url) as client:
-        await case.echoes(client, "hello")
-        require_equal("status", await status_in_session(case.url, tap.session(), "DELETE"), 200)
-        for _ in range(2):
-            error = await refused(client.call_tool(case.server.add, {"a": 2, "b": 3}))
-            require_equal("error", (error.code, error.message), (types.INVALID_REQUEST, "Session terminated"))
-        # It has ended: there is nothing to end.
-        require_equal("requests that end sessions", tap.requests("DELETE"), [])
+    """Another ends the session: the client is carried over into a new one, and hears what it is told there."""
+    ear = Ear()
+    async with Tap.on(case.url) as tap:
+        async with case.connect(tap.url, message_handler=ear) as client:
+            await case.echoes(client, "hello")
+            [first] = tap.sessions()
+            require_equal("status", await status_in_session(case.url, first, "DELETE"), 200)
+            await case.echoes(client, "still here")
+            await ear.hears("notifications/tools/list_changed", lambda: call(client, "announce"))
+            others = set(tap.sessions()) - {first}
+            require_equal("number of new sessions", len(others), 1)
+            require_equal("requests that end sessions", tap.requests("DELETE"), [])
+        ends = tap.requests("DELETE")
+        require_equal("sessions ended", len(ends), 1)
+        require(others.pop().encode() in ends[0], f"another session was ended: {ends[0]!r}")
 
 
 async def unparsable(case: Case) -> None:

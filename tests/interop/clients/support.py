@@ -170,12 +170,11 @@ class Tap:
                 task.cancel()
             await asyncio.gather(*tap._tasks, return_exceptions=True)
 
-    def session(self) -> str:
-        """The id of the session that the server has opened."""
-        for connection in self.connections:
-            if found := re.search(rb"(?i)\r\nmcp-session-id: *([^\r]+)\r\n", connection.received):
-                return found[1].decode()
-        raise Failure("the server has opened no session")
+    def sessions(self) -> list[str]:
+        """The ids of the sessions that the server has opened, in the order of its connections."""
+        pattern = rb"(?i)\r\nmcp-session-id: *([^\r]+)\r\n"
+        found = [id for connection in self.connections for id in re.findall(pattern, bytes(connection.received))]
+        return [id.decode() for id in dict.fromkeys(found)]
 
     def requests(self, method: str) -> list[bytes]:
         """The heads of all requests with this method."""

@@ -30,7 +30,12 @@ pub struct ToolResult {
 impl Client {
     /// A client of the legacy era, before its handshake.
     pub fn legacy(uri: Uri) -> Self {
-        Self { transport: StreamableHttp::new(uri).unwrap(), modern: false, last_id: AtomicI64::new(0) }
+        Self::over(StreamableHttp::new(uri).unwrap())
+    }
+
+    /// A client of the legacy era, before its handshake, over a transport with options of its own.
+    pub fn over(transport: StreamableHttp) -> Self {
+        Self { transport, modern: false, last_id: AtomicI64::new(0) }
     }
 
     /// A client of the revision 2026-07-28.

@@ -71,7 +71,8 @@ macro_rules! bridged {
 mod sse {
     calls!(SSE);
     handshake!(SSE);
-    tests!(SSE, sessions: ends_when_terminated expires_when_ended_by_another);
+    tests!(SSE, sessions: ends_when_terminated begins_anew_when_ended_by_another
+        expires_when_ended_by_another);
     tests!(SSE, listening: hears_of_new_tools);
     bridged!(SSE: basics texts progress questions questions_while_listening cancellation many listening errors end
         end_while_calling expiry unparsable unreachable);
@@ -85,7 +86,8 @@ mod sse {
 mod json {
     calls!(JSON);
     handshake!(JSON);
-    tests!(JSON, sessions: ends_when_terminated expires_when_ended_by_another);
+    tests!(JSON, sessions: ends_when_terminated begins_anew_when_ended_by_another
+        expires_when_ended_by_another);
     tests!(JSON, listening: hears_of_new_tools);
     bridged!(JSON: basics texts progress questions_while_listening cancellation many listening errors end
         end_while_calling);

@@ -1,6 +1,7 @@
 //! Checks of the end of sessions.
 
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
+use mcp_streamable_http::{ReinitializePolicy, StreamableHttp};
 use mcp_streamable_http_interop::{Client, send_raw};
 use serde_json::json;
 
@@ -24,9 +25,22 @@ pub(crate) async fn ends_when_terminated(profile: &Profile) {
     client.call("ping", json!({})).await;
 }
 
-/// A server that answers 404, as the specification wants.
+/// A server that answers 404, as the specification wants: the call is made in a new session.
+pub(crate) async fn begins_anew_when_ended_by_another(profile: &Profile) {
+    let client = profile.connect().await;
+    let ended = end_by_another(profile, &client).await;
+    client.call("ping", json!({})).await;
+    let session = client.transport().session();
+    assert!(!session.is_expired());
+    assert!(session.id().is_some_and(|id| id != ended));
+}
+
+/// The same where the application wants to begin anew itself.
 pub(crate) async fn expires_when_ended_by_another(profile: &Profile) {
-    let client = ended_by_another(profile).await;
+    let builder = StreamableHttp::builder(profile.server.uri()).reinitialize(ReinitializePolicy::Fail);
+    let client = Client::over(builder.build().unwrap());
+    client.handshake("2025-11-25", json!({})).await;
+    end_by_another(profile, &client).await;
     let error = client.try_call("ping", json!({})).await.unwrap_err();
     assert!(error.is_session_expired(), "{error:?}");
     let session = client.transport().session();
@@ -42,7 +56,8 @@ pub(crate) async fn expires_when_ended_by_another(profile: &Profile) {
 
 /// A server that answers 400 and a JSON-RPC error of its own, which is then the answer.
 pub(crate) async fn is_refused_when_ended_by_another(profile: &Profile) {
-    let client = ended_by_another(profile).await;
+    let client = profile.connect().await;
+    end_by_another(profile, &client).await;
     let error = client.refused("ping", json!({})).await;
     assert_eq!((error.code(), error.message()), (-32000, "Bad Request: No valid session ID provided"));
 }
@@ -55,9 +70,9 @@ pub(crate) async fn nothing_to_terminate(profile: &Profile) {
     client.call("tools/list", json!({})).await;
 }
 
-async fn ended_by_another(profile: &Profile) -> Client {
-    let client = profile.connect().await;
+/// Returns the id of the session that was ended.
+async fn end_by_another(profile: &Profile, client: &Client) -> HeaderValue {
     let session = client.transport().session().id().unwrap();
-    assert_eq!(send_raw(Method::DELETE, profile.server.uri(), session, "").await, StatusCode::OK);
-    client
+    assert_eq!(send_raw(Method::DELETE, profile.server.uri(), session.clone(), "").await, StatusCode::OK);
+    session
 }
