@@ -27,6 +27,7 @@
 //! ```
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
 
 use crate::backoff::Attempts;
-use crate::error::{BoxError, InvalidMessage, NotSent, SessionExpired, TimedOut, retry_after};
+use crate::error::{BoxError, InvalidMessage, NotSent, SessionExpired, TimedOut, find, retry_after};
 use crate::options::{Idempotent, ResumeFrom};
 use crate::{Backoff, Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, Session};
 
@@ -60,10 +61,10 @@ const REPEATABLE: [&str; 11] = [
 ///
 /// | what happened | what is sent again |
 /// |---|---|
-/// | it was never written ([`NotSent`]: no connection, or one from the pool that was closed) | everything |
+/// | it was never written ([`NotSent`]): the connection was refused, or one from the pool was closed | everything |
 /// | the connection broke before the head of the answer | once, in the legacy era: what is repeatable |
 /// | 429 or 503 with `Retry-After` | what is repeatable, and `initialize`, when that time has passed |
-/// | a time bound passed, any other status, a stream that broke after its head | nothing |
+/// | no connection for another reason (a name, a certificate), a time bound passed, any other status, a stream that broke after its head | nothing |
 ///
 /// *Repeatable* are `ping`, `server/discover`, `tools/list`, `prompts/list`, `resources/list`,
 /// `resources/templates/list`, `resources/read`, `prompts/get`, `completion/complete`, `tasks/get`, `tasks/list`, and
@@ -130,7 +131,12 @@ impl RetryPolicy {
         outcome: &Result<Response<Events>, BoxError>,
     ) -> Option<Duration> {
         let asked = match outcome {
-            Err(error) if error.is::<NotSent>() => None,
+            Err(error) if error.is::<NotSent>() => {
+                if !may_pass(error) {
+                    return None;
+                }
+                None
+            }
             Err(error) => {
                 // These are no signs of a broken connection.
                 let is_ours =
@@ -158,6 +164,18 @@ impl RetryPolicy {
         self.waits = self.waits.saturating_add(1);
         Some(self.backoff.at_least(wait, asked, false))
     }
+}
+
+/// Whether a connection that could not be made may be made a moment later: what is refused now is accepted when the server
+/// is up, but no time makes a name or a certificate right, and who has waited out a time bound has waited enough.
+fn may_pass(error: &BoxError) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, UnexpectedEof,
+    };
+    let passing =
+        [BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, UnexpectedEof];
+    find::<TimedOut>(&**error).is_none()
+        && find::<io::Error>(&**error).is_none_or(|error| passing.contains(&error.kind()))
 }
 
 /// Whether the server may act on it twice.

@@ -49,21 +49,7 @@ impl Error {
 
     /// The first of the errors in the chain that is an `E`.
     pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref() {
-                return Some(found);
-            }
-            next = match error.downcast_ref::<Self>() {
-                Some(wrapped) => Some(&*wrapped.source),
-                // The source of an `io::Error` is that of the error inside, which it passes over.
-                None => match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
-                    Some(inside) => Some(inside),
-                    None => error.source(),
-                },
-            };
-        }
-        None
+        find(&*self.source)
     }
 
     /// The session is over (HTTP 404 to its id): send `initialize` again.
@@ -142,6 +128,27 @@ impl Error {
     pub fn challenges(&self) -> &[HeaderValue] {
         self.refusal().map_or(&[], UnexpectedStatus::challenges)
     }
+}
+
+/// The first error in the chain that begins with `error` and is an `E`.
+pub(crate) fn find<'a, E: std::error::Error + 'static>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = match error.downcast_ref::<Error>() {
+            Some(wrapped) => Some(&*wrapped.source),
+            // The source of an `io::Error` is that of the error inside, which it passes over.
+            None => match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+                Some(inside) => Some(inside),
+                None => error.source(),
+            },
+        };
+    }
+    None
 }
 
 impl From<BoxError> for Error {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
@@ -10,15 +11,15 @@ use tokio::runtime::Handle;
 use tower::ServiceExt;
 use tower_service::Service;
 
-use super::{Reinitialize, ReinitializePolicy, Replay};
+use super::{Again, ReinitializePolicy, Replay};
 use crate::error::{BoxError, SessionExpired, TimedOut};
 use crate::session::Expiry;
 use crate::{Events, JsonRpcRequest, Payload};
 
-type Again = Pin<Box<dyn Future<Output = Result<Response<Events>, BoxError>> + Send>>;
+type Second = Pin<Box<dyn Future<Output = Result<Response<Events>, BoxError>> + Send>>;
 
 pin_project! {
-    /// The response future of [`Reinitialize`].
+    /// The response future of [`Reinitialize`](super::Reinitialize).
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S>
     where
@@ -26,7 +27,7 @@ pin_project! {
     {
         #[pin]
         state: State<S::Future>,
-        again: Option<(Reinitialize<S>, Replay)>,
+        again: Option<(Arc<Again<S>>, Replay)>,
     }
 }
 
@@ -34,12 +35,12 @@ pin_project! {
     #[project = StateProj]
     enum State<F> {
         First { #[pin] call: F },
-        Again { call: Again },
+        Again { call: Second },
     }
 }
 
 impl<S: Service<Request<Payload>>> ResponseFuture<S> {
-    pub(super) fn new(call: S::Future, again: Option<(Reinitialize<S>, Replay)>) -> Self {
+    pub(super) fn new(call: S::Future, again: Option<(Arc<Again<S>>, Replay)>) -> Self {
         Self { state: State::First { call }, again }
     }
 }
@@ -62,21 +63,21 @@ where
                 },
                 StateProj::Again { call } => return call.as_mut().poll(cx),
             };
-            let Some((service, replay)) = this.again.take() else { return Poll::Ready(Err(error)) };
+            let Some((again, replay)) = this.again.take() else { return Poll::Ready(Err(error)) };
             // This drops the first call: what limits calls below would count both.
-            this.state.set(State::Again { call: Box::pin(service.again(replay, error)) });
+            this.state.set(State::Again { call: Box::pin(again.send(replay, error)) });
         }
     }
 }
 
-impl<S> Reinitialize<S>
+impl<S> Again<S>
 where
     S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
     /// Sends a request again in another session, which it starts if nobody else has. `error` is what it met.
-    async fn again(self, replay: Replay, error: BoxError) -> Result<Response<Events>, BoxError> {
+    async fn send(self: Arc<Self>, replay: Replay, error: BoxError) -> Result<Response<Events>, BoxError> {
         let session = self.layer.session.clone();
         let failed_before = session.failed_renewals();
         let renewal = session.renewal().await;
@@ -99,7 +100,7 @@ where
         if self.layer.policy != ReinitializePolicy::Replay || !is_same_version {
             return Err(error);
         }
-        self.inner.oneshot(self.layer.rebuild(replay)).await.map_err(Into::into)
+        self.service.clone().oneshot(self.layer.rebuild(replay)).await.map_err(Into::into)
     }
 
     async fn renew(&self, initialize: JsonRpcRequest) -> Result<(), BoxError> {

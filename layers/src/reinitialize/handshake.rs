@@ -10,14 +10,14 @@ use serde_json::json;
 use tower::ServiceExt;
 use tower_service::Service;
 
-use super::Reinitialize;
+use super::Again;
 use crate::endpoint::extend;
 use crate::error::{BoxError, EndedStream};
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use crate::options::ExtraHeaders;
 use crate::{Events, JsonRpcMessage, JsonRpcRequest, Payload};
 
-impl<S> Reinitialize<S>
+impl<S> Again<S>
 where
     S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
@@ -33,7 +33,7 @@ where
             RandomState::new().hash_one(handshake.number())
         );
         let initialize = JsonRpcRequest::new(id, "initialize", initialize.params().cloned());
-        let sent = self.send(initialize.into(), extra.clone(), |request| {
+        let sent = self.post(initialize.into(), extra.clone(), |request| {
             request.extensions_mut().insert(handshake);
         });
         let (head, mut events) = sent.await?.into_parts();
@@ -46,7 +46,7 @@ where
         }
         let initialized = JsonRpcMessage::notification("notifications/initialized", ());
         // Servers that refuse it work nonetheless; if not, the next request will tell.
-        let accepted = self.send(initialized, extra, |_| {}).await?;
+        let accepted = self.post(initialized, extra, |_| {}).await?;
         if !accepted.status().is_success() {
             tracing::debug!(status = %accepted.status(), "the server has not accepted `notifications/initialized`");
         }
@@ -71,7 +71,7 @@ where
                 }
                 Some(JsonRpcMessage::Request(ping)) if ping.method() == "ping" => {
                     let pong = JsonRpcMessage::response(ping.id().clone(), json!({}));
-                    self.send(pong, extra.clone(), |request| self.claim(request, id)).await?;
+                    self.post(pong, extra.clone(), |request| self.claim(request, id)).await?;
                 }
                 _ => {}
             }
@@ -84,13 +84,13 @@ where
             let mut delete = self.layer.endpoint.delete();
             extend(&mut delete, extra.clone().map(options).unwrap_or_default());
             self.claim(&mut delete, id.as_ref());
-            if self.inner.clone().oneshot(delete).await.is_err() {
+            if self.service.clone().oneshot(delete).await.is_err() {
                 tracing::debug!("a session that never came into use was not ended");
             }
         }
     }
 
-    async fn send(
+    async fn post(
         &self,
         message: JsonRpcMessage,
         extra: Option<ExtraHeaders>,
@@ -99,7 +99,7 @@ where
         let mut request = self.layer.endpoint.post(message);
         extend(&mut request, extra.map(options).unwrap_or_default());
         prepare(&mut request);
-        self.inner.clone().oneshot(request).await.map_err(Into::into)
+        self.service.clone().oneshot(request).await.map_err(Into::into)
     }
 
     /// Puts a request into a session that is not, or not yet, the connection's.

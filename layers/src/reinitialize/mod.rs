@@ -33,6 +33,7 @@
 mod future;
 mod handshake;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -89,11 +90,12 @@ impl ReinitializeLayer {
     }
 }
 
-impl<S> Layer<S> for ReinitializeLayer {
+impl<S: Clone> Layer<S> for ReinitializeLayer {
     type Service = Reinitialize<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Reinitialize { inner, layer: self.clone() }
+        let again = Arc::new(Again { service: inner.clone(), layer: self.clone() });
+        Reinitialize { inner, again }
     }
 }
 
@@ -119,6 +121,14 @@ impl<S> Layer<S> for ReinitializeLayer {
 #[derive(Clone, Debug)]
 pub struct Reinitialize<S> {
     inner: S,
+    /// Shared, as most calls have no use for it.
+    again: Arc<Again<S>>,
+}
+
+/// What it takes to start a new session.
+#[derive(Debug)]
+struct Again<S> {
+    service: S,
     layer: ReinitializeLayer,
 }
 
@@ -178,7 +188,7 @@ where
     }
 
     fn call(&mut self, request: Request<Payload>) -> Self::Future {
-        let again = self.layer.replay(&request).map(|replay| (self.clone(), replay));
+        let again = self.again.layer.replay(&request).map(|replay| (self.again.clone(), replay));
         ResponseFuture::new(self.inner.call(request), again)
     }
 }

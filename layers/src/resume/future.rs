@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Extensions, Request, Response};
@@ -9,7 +10,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::stream::Resumable;
-use super::{ResumeLayer, Trail};
+use super::{Again, Trail};
 use crate::backoff::Attempts;
 use crate::error::{BoxError, InvalidMessage};
 use crate::options::Pinned;
@@ -39,15 +40,14 @@ pin_project! {
 
 /// What it takes to resume the stream of a request.
 pub(super) struct Plan<S> {
-    pub(super) service: S,
-    pub(super) layer: ResumeLayer,
+    pub(super) again: Arc<Again<S>>,
     pub(super) id: RequestId,
     pub(super) options: Extensions,
 }
 
 impl<S> Plan<S>
 where
-    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + 'static,
+    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
@@ -70,7 +70,7 @@ where
 
     fn trail(&self) -> Trail {
         let attempts = self.options.get::<Attempts>().cloned().unwrap_or_default();
-        Trail::new(self.layer.backoff.clone(), attempts)
+        Trail::new(self.again.layer.backoff.clone(), attempts)
     }
 }
 
@@ -90,7 +90,7 @@ impl<S: Service<Request<Payload>>> ResponseFuture<S> {
 
 impl<S> Future for ResponseFuture<S>
 where
-    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + 'static,
+    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {

@@ -60,6 +60,7 @@ mod over;
 mod stream;
 mod trail;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -101,11 +102,12 @@ impl ResumeLayer {
     }
 }
 
-impl<S> Layer<S> for ResumeLayer {
+impl<S: Clone> Layer<S> for ResumeLayer {
     type Service = Resume<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Resume { inner, layer: self.clone() }
+        let again = Arc::new(Again { service: inner.clone(), layer: self.clone() });
+        Resume { inner, again }
     }
 }
 
@@ -133,12 +135,20 @@ impl<S> Layer<S> for ResumeLayer {
 #[derive(Clone, Debug)]
 pub struct Resume<S> {
     inner: S,
+    /// Shared, as most calls have no use for it.
+    again: Arc<Again<S>>,
+}
+
+/// What it takes to send a GET.
+#[derive(Debug)]
+struct Again<S> {
+    service: S,
     layer: ResumeLayer,
 }
 
 impl<S> Service<Request<Payload>> for Resume<S>
 where
-    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + 'static,
+    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
@@ -155,10 +165,7 @@ where
             return ResponseFuture::posted(self.inner.call(request), None);
         };
         let from = request.extensions().get::<ResumeFrom>();
-        let plan = |options| {
-            let layer = self.layer.clone();
-            Plan { service: self.inner.clone(), layer, id: message.id().clone(), options }
-        };
+        let plan = |options| Plan { again: self.again.clone(), id: message.id().clone(), options };
         match from {
             None if message.is_initialize() => ResponseFuture::posted(self.inner.call(request), None),
             None => {
@@ -166,7 +173,7 @@ where
                 ResponseFuture::posted(self.inner.call(request), Some(plan))
             }
             Some(from) => {
-                let session = &self.layer.session;
+                let session = &self.again.layer.session;
                 let is_modern =
                     session.version_of(&request).is_some_and(|version| version.era() == Era::Modern);
                 if is_modern {

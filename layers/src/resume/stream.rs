@@ -47,7 +47,7 @@ enum State {
 
 impl<S> Resumable<S>
 where
-    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + 'static,
+    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
@@ -63,7 +63,7 @@ where
 
     /// The GET that goes on with the stream.
     fn open(&self) -> Opening {
-        let mut get = self.plan.layer.endpoint.get();
+        let mut get = self.plan.again.layer.endpoint.get();
         extend(&mut get, self.plan.options.clone());
         let mirrored: Vec<_> = get.headers().keys().filter(|name| is_mirrored(name)).cloned().collect();
         for name in mirrored {
@@ -78,13 +78,13 @@ where
         options.remove::<ResumeFrom>();
         options.insert(self.pinned.clone());
         options.insert(Resumes(self.plan.id.clone()));
-        let opening = self.plan.service.clone().oneshot(get);
+        let opening = self.plan.again.service.clone().oneshot(get);
         Box::pin(async move { opening.await.map_err(Into::into) })
     }
 
     /// A connection has ended, with `error` if it broke.
     fn reconnect(&mut self, end: End, error: Option<BoxError>) -> Option<BoxError> {
-        if !self.plan.layer.session.is_current(&self.pinned) {
+        if !self.plan.again.layer.session.is_current(&self.pinned) {
             return Some(SessionExpired::in_flight().into());
         }
         if self.trail.position().is_none() || Handle::try_current().is_err() {
@@ -130,7 +130,7 @@ where
 
     /// Waits for what would make waiting for the server useless.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Event, BoxError>>> {
-        let (session, grace) = (&self.plan.layer.session, self.plan.layer.grace);
+        let (session, grace) = (&self.plan.again.layer.session, self.plan.again.layer.grace);
         ready!(match &self.state {
             // What is under way may still arrive.
             State::Reading(_) => self.over.poll_succeeded(session, &self.pinned, grace, cx),
@@ -153,7 +153,7 @@ pub(crate) fn may_heal(error: &BoxError) -> bool {
 
 impl<S> Stream for Resumable<S>
 where
-    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + 'static,
+    S: Service<Request<Payload>, Response = Response<Events>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
