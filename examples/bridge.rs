@@ -5,15 +5,16 @@
 //! ```
 //!
 //! Each line on the standard input is a JSON-RPC message to the server, each line on the standard output one from it. At the
-//! end of the input the session is ended, and the program exits with 0. What there is to log goes to the standard error;
-//! `RUST_LOG` is `debug` for more of it, or `off`.
-#![allow(clippy::print_stderr, reason = "what the standard error is for")]
+//! end of the input what is unanswered is given up, the session is ended, and the program exits with 0: keep the input open
+//! as long as answers are wanted. What there is to log goes to the standard error; `RUST_LOG` is `debug` for more of it, or
+//! `off`.
 
 #[path = "bridge/lines.rs"]
 mod lines;
 
 use std::error::Error;
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use futures_util::{SinkExt, StreamExt};
@@ -38,14 +39,21 @@ fn main() -> ExitCode {
         .with_max_level(level.unwrap_or(LevelFilter::WARN))
         .with_writer(io::stderr)
         .with_ansi(false)
+        // Nobody may be there to read it, and that must not stop anything.
+        .log_internal_errors(false)
         .init();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bridge: {error}");
+            complain(error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says on the standard error what went wrong, if anybody listens.
+fn complain(trouble: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "bridge: {trouble}");
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
@@ -78,7 +86,7 @@ async fn read(mut sender: Sender, answers: mpsc::Sender<JsonRpcMessage>) {
             Ok(Some(line)) => line,
             Ok(None) => break,
             Err(error) => {
-                eprintln!("bridge: the standard input cannot be read: {error}");
+                complain(format_args!("the standard input cannot be read: {error}"));
                 break;
             }
         };
@@ -91,13 +99,13 @@ async fn read(mut sender: Sender, answers: mpsc::Sender<JsonRpcMessage>) {
                 Ok(()) => {}
                 Err(error) if error.is_closed() => break,
                 Err(error) => {
-                    eprintln!("bridge: a message was not sent: {error}");
+                    complain(format_args!("a message was not sent: {error}"));
                     let error = JsonRpcError::new(JsonRpcError::CONNECTION_CLOSED, error.to_string());
                     refuse(&answers, &line, error).await;
                 }
             },
             Err(error) => {
-                eprintln!("bridge: a line was not sent: {error}");
+                complain(format_args!("a line was not sent: {error}"));
                 let error = JsonRpcError::new(JsonRpcError::PARSE_ERROR, error.to_string());
                 refuse(&answers, &line, error).await;
             }
@@ -123,7 +131,7 @@ async fn write(
             incoming = receiver.next() => match incoming {
                 Some(Ok(incoming)) => incoming.message,
                 Some(Err(error)) => {
-                    eprintln!("bridge: the server sent what cannot be read: {error}");
+                    complain(format_args!("the server sent what cannot be read: {error}"));
                     continue;
                 }
                 None => break,

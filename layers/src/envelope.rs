@@ -45,7 +45,7 @@ use tower_service::Service;
 use crate::endpoint::{self, reserved};
 use crate::error::{BoxError, Error, InvalidMessage};
 use crate::headers::{self, MCP_PROTOCOL_VERSION};
-use crate::options::{Deadline, ExtraHeaders};
+use crate::options::{Deadline, ExtraHeaders, Pinned};
 use crate::refusable::Refusable;
 use crate::reply::Until;
 use crate::{
@@ -129,7 +129,11 @@ impl<S> Envelope<S> {
             return Err(InvalidMessage::new(reserved(name)));
         }
         let stamp = stamp(message, extra)?;
-        let era = || stamp.as_ref().map_or_else(|| self.session.era(), ProtocolVersion::era);
+        let era = || match (&stamp, message.extensions().get::<Pinned>()) {
+            (Some(version), _) => version.era(),
+            (None, Some(pinned)) => pinned.version.as_ref().map_or(Era::Legacy, ProtocolVersion::era),
+            (None, None) => self.session.era(),
+        };
         if message.as_response().is_some() && era() == Era::Modern {
             return Err(InvalidMessage::new("the modern era has no responses from client to server"));
         }

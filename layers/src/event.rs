@@ -25,11 +25,17 @@ pub struct Event {
     pub retry: Option<Duration>,
     /// The message. `None`: the event carries only an id or a waiting time, as a priming event does.
     pub message: Option<JsonRpcMessage>,
+    /// The connection has ended, and another is to go on with the stream; whoever no longer needs it may leave it at that.
+    pub(crate) is_break: bool,
+}
+
+impl Event {
+    pub(crate) const BREAK: Self = Self { id: None, retry: None, message: None, is_break: true };
 }
 
 impl From<JsonRpcMessage> for Event {
     fn from(message: JsonRpcMessage) -> Self {
-        Self { id: None, retry: None, message: Some(message) }
+        Self { message: Some(message), ..Self::default() }
     }
 }
 

@@ -174,7 +174,13 @@ impl fmt::Debug for Pinned {
 /// # let _ = call;
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct QuietDrop(Arc<AtomicBool>);
+pub struct QuietDrop(Arc<Switch>);
+
+#[derive(Debug, Default)]
+struct Switch {
+    is_on: AtomicBool,
+    parent: Option<QuietDrop>,
+}
 
 impl QuietDrop {
     /// A switch that is off.
@@ -182,14 +188,20 @@ impl QuietDrop {
         Self::default()
     }
 
+    /// A switch that is on if it is turned on itself, or this one is.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self(Arc::new(Switch { is_on: AtomicBool::new(false), parent: Some(self.clone()) }))
+    }
+
     /// From now on the server is not told.
     pub fn turn_on(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.is_on.store(true, Ordering::Release);
     }
 
     /// Whether it is on.
     pub fn is_on(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.is_on.load(Ordering::Acquire) || self.0.parent.as_ref().is_some_and(Self::is_on)
     }
 }
 

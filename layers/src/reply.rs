@@ -50,6 +50,8 @@ pub struct Reply {
     ended: bool,
     map: Option<Map>,
     last_event_id: Option<ByteString>,
+    /// The connection has ended, and the next is not open yet.
+    is_interrupted: bool,
     head: Option<Box<Parts>>,
     until: Option<Until>,
 }
@@ -102,6 +104,7 @@ impl Reply {
             ended: false,
             map: None,
             last_event_id: None,
+            is_interrupted: false,
             head: None,
             until: None,
         }
@@ -192,9 +195,9 @@ impl Reply {
     fn next_item(&mut self, event: Option<Result<Event, BoxError>>) -> Option<Option<Item>> {
         let item = match event {
             Some(Ok(event)) => {
+                self.is_interrupted = event.is_break;
                 if let Some(id) = event.id {
-                    // A copy: the event's own is a slice that keeps a whole buffer of the client's alive.
-                    self.last_event_id = (!id.is_empty()).then(|| ByteString::from(&*id));
+                    self.last_event_id = (!id.is_empty()).then_some(id);
                 }
                 let message = event.message?;
                 let late = |until: &&Until| message.as_response().is_none() && until.has_passed();
@@ -232,9 +235,19 @@ impl Reply {
         }))
     }
 
+    /// Waits, without reading on, until the request is given up: it was cancelled or superseded, or its deadline has passed.
+    /// That is the last item then. For readers that have no room for more at the moment; reading tells it too.
+    pub fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<JsonRpcMessage, Error>>> {
+        if self.ended { Poll::Pending } else { self.poll_cut(cx) }
+    }
+
     /// While there is nothing to hand out: the error of a request that was cancelled, or of a deadline that has passed.
     fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        let severed = self.in_flight.as_ref().map_or(Poll::Pending, |guard| guard.poll_severed(cx));
+        let is_interrupted = self.is_interrupted;
+        let severed = match &mut self.in_flight {
+            Some(guard) => guard.poll_severed(is_interrupted, cx),
+            None => Poll::Pending,
+        };
         let cut = match (severed, &mut self.until) {
             (Poll::Pending, Some(until)) => until.poll_missed(cx),
             (severed, _) => severed,

@@ -1,19 +1,18 @@
 //! The task that sends what goes into a channel, in order.
 
 use std::collections::VecDeque;
-use std::task::{Context, Poll, Waker};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout_at};
-use tower::{Service, ServiceExt};
+use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::inbox::{Inbox, Ticket};
-use super::lane::{Delivery, Lane};
+use super::lane::{Delivery, Lane, Report};
 use super::listening::Listening;
-use super::{Call, ChannelOptions, request};
+use super::{ChannelOptions, call, request};
+use crate::options::Pinned;
 use crate::{JsonRpcMessage, StreamableHttp};
 
 /// What the driver is told.
@@ -23,8 +22,8 @@ pub(super) enum Command {
     HandshakeOver(u64),
     /// The server has answered the lane's message, or takes its time.
     LaneFree(u64),
-    /// The server has accepted `notifications/initialized`.
-    Initialized,
+    /// The server has accepted `notifications/initialized`, of the handshake with this number.
+    Initialized(u64),
     Close,
 }
 
@@ -75,7 +74,7 @@ impl Driver {
         own: UnboundedSender<Command>,
     ) -> Self {
         Self {
-            lane: Lane::new(&options, own.clone()),
+            lane: Lane::new(transport.clone(), options.patience, own.clone()),
             listening: Listening::new(inbox.clone()),
             transport,
             options,
@@ -98,8 +97,8 @@ impl Driver {
                 Command::Send(outgoing) => self.admit(*outgoing),
                 Command::HandshakeOver(number) => self.lift(Barrier::Handshake(number)),
                 Command::LaneFree(number) => self.lane_free(number),
-                Command::Initialized if self.options.listen => self.listen(),
-                Command::Initialized => {}
+                Command::Initialized(handshake) if handshake == self.handshakes => self.listen(),
+                Command::Initialized(_) => {}
                 Command::Close => break,
             }
         }
@@ -133,19 +132,21 @@ impl Driver {
 
     fn send(&mut self, Outgoing { message, span, pass }: Outgoing) {
         match pass {
-            Pass::Request(ticket) => {
+            Pass::Request(ticket) if ticket.inbox().is_waiting(ticket.key()) => {
                 let handshake = is_initialize(&message).then(|| self.begin_handshake());
                 let call = span.in_scope(|| call(&self.transport, message));
                 let key = ticket.key().clone();
                 let task = self.streams.spawn(request::run(call, ticket, handshake).instrument(span));
                 self.inbox.started(&key, task);
             }
+            // Its id was given to another while it was held.
+            Pass::Request(_) => {}
             Pass::Ordered(permit) => {
                 let initialized = message.method() == Some("notifications/initialized");
-                // Called here, as the order of calls is that in which the session's state is read and changed; nothing
-                // is sent before it is polled, in its turn.
-                let call = span.in_scope(|| call(&self.transport, message.clone()));
-                let number = self.lane.push(Delivery { call, message, initialized, span, permit });
+                let delivery = self.delivery(message, span, permit);
+                let number = self
+                    .lane
+                    .push(Delivery { initialized: initialized.then_some(self.handshakes), ..delivery });
                 if initialized {
                     self.barrier = Some(Barrier::Initialized(number));
                 }
@@ -153,56 +154,79 @@ impl Driver {
         }
     }
 
+    fn delivery(&self, message: JsonRpcMessage, span: Span, permit: OwnedSemaphorePermit) -> Delivery {
+        // The sooner it is known the better, and in the modern era there is nothing to send.
+        let is_cancellation = message.method() == Some("notifications/cancelled");
+        let call = is_cancellation.then(|| span.in_scope(|| call(&self.transport, message.clone())));
+        let message = match message.extensions().get::<Pinned>() {
+            // Whatever else is sent before it: it is of the session, and the version, that there is now.
+            None => message.with(self.transport.session().pin()),
+            Some(_) => message,
+        };
+        let report = Report::new(message, &self.options);
+        Delivery { report, call, initialized: None, span, permit }
+    }
+
     fn begin_handshake(&mut self) -> request::Handshake {
         self.handshakes += 1;
         self.barrier = Some(Barrier::Handshake(self.handshakes));
+        // What is left of the old session must not answer to the new one.
+        self.stop_listening();
         request::Handshake { number: self.handshakes, driver: self.own.clone() }
     }
 
-    /// Listens, in place of the stream of an earlier session.
     fn listen(&mut self) {
-        if let Some(earlier) = self.listener.take() {
-            earlier.abort();
+        if self.options.listen {
+            self.stop_listening();
+            let reply = self.transport.listen();
+            self.listener = Some(self.streams.spawn(self.listening.clone().run(reply)));
         }
-        let reply = self.transport.listen();
-        self.listener = Some(self.streams.spawn(self.listening.clone().run(reply)));
+    }
+
+    fn stop_listening(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            listener.abort();
+        }
     }
 
     async fn close(&mut self) {
-        let deadline = Instant::now() + self.options.close_timeout;
         self.inbox.hush();
         // Those that were not sent: their session is on its way, unless it never came to be.
-        let held = std::mem::take(&mut self.held);
-        if matches!(self.barrier.take(), Some(Barrier::Initialized(_))) {
-            held.into_iter()
-                .filter(|held| matches!(held.pass, Pass::Ordered(_)))
-                .for_each(|held| self.send(held));
+        let has_session = matches!(self.barrier.take(), Some(Barrier::Initialized(_)));
+        for Outgoing { message, span, pass } in std::mem::take(&mut self.held) {
+            if let Pass::Ordered(permit) = pass {
+                let delivery = self.delivery(message, span, permit);
+                // One that is not sent says so as it is dropped.
+                has_session.then(|| self.lane.push(delivery));
+            }
         }
+        let (within, options) = (self.options.close_timeout, self.options.clone());
         let closing = async {
             self.streams.shutdown().await;
-            let flushed = Instant::now() + self.options.flush_timeout;
-            let flush = async {
-                while !self.lane.is_empty() {
-                    match self.commands.recv().await {
-                        Some(Command::LaneFree(number)) => self.lane.advance(number),
-                        Some(_) => {}
-                        None => break,
-                    }
-                }
-            };
-            if timeout_at(flushed, flush).await.is_err() {
+            if timeout(options.flush_timeout, self.flush()).await.is_err() {
                 tracing::debug!("closed before all notifications and responses were sent");
             }
             self.lane.shutdown().await;
-            if self.options.terminate {
+            if options.terminate {
                 if let Err(error) = self.transport.terminate().await {
                     tracing::warn!(%error, "the session was not ended");
                 }
             }
         };
-        if timeout_at(deadline, closing).await.is_err() {
+        if timeout(within, closing).await.is_err() {
             tracing::warn!("the session may not have ended: closing took too long");
         }
+    }
+
+    async fn flush(&mut self) {
+        while !self.lane.is_idle() {
+            match self.commands.recv().await {
+                Some(Command::LaneFree(number)) => self.lane.advance(number),
+                Some(_) => {}
+                None => return,
+            }
+        }
+        self.lane.finish().await;
     }
 }
 
@@ -214,14 +238,4 @@ impl Drop for Driver {
 
 fn is_initialize(message: &JsonRpcMessage) -> bool {
     message.as_request().is_some_and(|request| request.method() == "initialize")
-}
-
-/// Calls the transport now, or as soon as the caller's own layers let it.
-fn call(transport: &StreamableHttp, message: JsonRpcMessage) -> Call {
-    let mut transport = transport.clone();
-    match transport.poll_ready(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(())) => transport.call(message),
-        Poll::Ready(Err(error)) => Box::pin(std::future::ready(Err(error))),
-        Poll::Pending => Box::pin(transport.oneshot(message)),
-    }
 }

@@ -88,3 +88,15 @@ impl fmt::Display for Panicked {
 }
 
 impl std::error::Error for Panicked {}
+
+/// A notification or response that was on its way when the channel was closed, or a layer panicked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undelivered;
+
+impl fmt::Display for Undelivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it was given up before the server had accepted it")
+    }
+}
+
+impl std::error::Error for Undelivered {}

@@ -1,7 +1,6 @@
 //! What the two halves of a channel and its tasks share.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -38,6 +37,10 @@ struct State {
     queue: Option<UnboundedSender<Queued>>,
     requests: HashMap<RequestId, Entry>,
     tickets: u64,
+    /// How many tickets were not used up yet, and how many answers were not read. If ids are used again while they are in
+    /// use, these are more than there are requests.
+    unused: usize,
+    unread: usize,
     /// How many requests over the limit have answers that were not read yet.
     refused: usize,
 }
@@ -90,6 +93,8 @@ impl Inbox {
             queue: Some(queue),
             requests: HashMap::new(),
             tickets: 0,
+            unused: 0,
+            unread: 0,
             refused: 0,
         };
         Self(Arc::new(Shared {
@@ -107,15 +112,20 @@ impl Inbox {
         message: JsonRpcMessage,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<(), SendError> {
+        let mut superseded = None;
         let mut state = self.lock();
         if state.commands.is_none() {
             return Err(SendError::closed(message));
         }
         let (message, pass) = match message {
             JsonRpcMessage::Request(request) => {
-                let Some((key, quiet)) = state.register(request.id(), self.0.max_in_flight) else {
+                let own: Option<&QuietDrop> = request.extensions().get();
+                let quiet = own.map_or_else(QuietDrop::new, QuietDrop::child);
+                let Some((key, earlier)) = state.register(request.id(), quiet.clone(), self.0.max_in_flight)
+                else {
                     return state.refuse(request.into(), self.0.max_in_flight);
                 };
+                superseded = earlier;
                 let message = JsonRpcMessage::from(request).with(quiet);
                 (message, Pass::Request(Ticket { key, inbox: self.clone() }))
             }
@@ -129,6 +139,9 @@ impl Inbox {
         // What comes back, because the runtime is going away, takes this lock as it is dropped.
         drop(state);
         drop(unsent);
+        if let Some(Entry { task: Some(task), .. }) = superseded {
+            task.abort();
+        }
         Ok(())
     }
 
@@ -137,24 +150,31 @@ impl Inbox {
         self.0.unsent.clone().acquire_owned().await.ok()
     }
 
-    /// Notes the task that sends a request.
+    /// Notes the task that sends a request, and ends it if its answer is out, or its id was given to another.
     pub(super) fn started(&self, key: &Key, task: AbortHandle) {
-        if let Some(entry) = self.lock().current(key) {
-            entry.task = Some(task);
+        let mut state = self.lock();
+        match state.current(key).filter(|entry| !entry.answered) {
+            Some(entry) => entry.task = Some(task),
+            None => {
+                drop(state);
+                task.abort();
+            }
         }
     }
 
-    /// Hands the reader a message that came before the answer to a request.
-    pub(super) async fn push_early(&self, message: JsonRpcMessage, key: &Key) {
-        let Some(_room) = self.room_to_read().await else { return };
-        let incoming = Incoming::new(message, Origin::Request(key.id.clone()));
-        self.lock().push(Queued::Early { incoming, key: key.clone(), _room });
+    /// Whether a request still waits for its answer.
+    pub(super) fn is_waiting(&self, key: &Key) -> bool {
+        self.lock().current(key).is_some_and(|entry| !entry.answered)
+    }
+
+    /// Hands the reader a message that came before the answer to a request. `room` is what it takes up until it is read.
+    pub(super) fn push_early(&self, incoming: Incoming, key: &Key, room: OwnedSemaphorePermit) {
+        self.lock().push(Queued::Early { incoming, key: key.clone(), _room: room });
     }
 
     /// Hands the reader an item of the listening stream that is no response.
-    pub(super) async fn push_heard(&self, item: Result<JsonRpcMessage, Error>) {
+    pub(super) async fn push_heard(&self, item: Result<Incoming, Error>) {
         let Some(_room) = self.room_to_read().await else { return };
-        let item = item.map(|message| Incoming::new(message, Origin::Listening));
         self.lock().push(Queued::Heard { item, _room });
     }
 
@@ -163,18 +183,20 @@ impl Inbox {
     pub(super) fn answer_heard(&self, response: JsonRpcResponse) {
         let mut state = self.lock();
         let entry = response.id().and_then(|id| state.requests.get_key_value(id));
-        let Some((id, entry)) = entry.filter(|(_, entry)| !entry.answered) else {
+        // A request without a task was not sent yet.
+        let sent = entry.filter(|(_, entry)| !entry.answered).and_then(|(id, entry)| {
+            let key = Key { id: id.clone(), ticket: entry.ticket };
+            Some((key, entry.quiet.clone(), entry.task.clone()?))
+        });
+        let Some((key, quiet, task)) = sent else {
+            drop(state);
             tracing::debug!("dropped a response on the listening stream: no request waits for it");
             return;
         };
-        let key = Key { id: id.clone(), ticket: entry.ticket };
-        entry.quiet.turn_on();
-        let task = entry.task.clone();
         state.answer(&key, Incoming::new(response, Origin::Listening));
         drop(state);
-        if let Some(task) = task {
-            task.abort();
-        }
+        quiet.turn_on();
+        task.abort();
     }
 
     /// What is taken from the queue. `None`: the reader is not to see it, because its request was given up since.
@@ -184,13 +206,17 @@ impl Inbox {
             Queued::Heard { item, .. } => Some(item),
             Queued::Early { incoming, key, .. } => state.current(&key).map(|_| Ok(incoming)),
             Queued::Answer { incoming, key } => {
+                state.unread -= 1;
                 state.current(&key)?;
                 state.requests.remove(&key.id);
                 Some(Ok(incoming))
             }
             Queued::Refusal(incoming) => {
                 state.refused -= 1;
-                Some(Ok(incoming))
+                let response = incoming.message.as_response().and_then(JsonRpcResponse::id);
+                // Its id may have come into use since.
+                let is_current = response.is_some_and(|id| !state.requests.contains_key(id));
+                is_current.then_some(Ok(incoming))
             }
         }
     }
@@ -201,10 +227,10 @@ impl Inbox {
 
     /// Nothing more is accepted, and the driver closes the channel.
     pub(super) fn close(&self) {
-        self.0.unsent.close();
         if let Some(commands) = self.lock().commands.take() {
             let _ = commands.send(Command::Close);
         }
+        self.0.unsent.close();
     }
 
     /// The requests in flight are about to be dropped, and the server is not to be told of each.
@@ -225,7 +251,8 @@ impl Inbox {
         self.lock().queue = None;
     }
 
-    async fn room_to_read(&self) -> Option<OwnedSemaphorePermit> {
+    /// Room for a message to be read.
+    pub(super) async fn room_to_read(&self) -> Option<OwnedSemaphorePermit> {
         self.0.unread.clone().acquire_owned().await.ok()
     }
 
@@ -236,17 +263,21 @@ impl Inbox {
 }
 
 impl State {
-    /// A ticket for a request; `None`: too many are in flight. One under the same id loses its own.
-    fn register(&mut self, id: &RequestId, limit: usize) -> Option<(Key, QuietDrop)> {
-        let count = self.requests.len();
-        let slot = match self.requests.entry(id.clone()) {
-            Slot::Vacant(_) if count >= limit => return None,
-            slot => slot,
-        };
+    /// A ticket for a request; `None`: too many are in flight. One under the same id loses its own, and is given back.
+    fn register(&mut self, id: &RequestId, quiet: QuietDrop, limit: usize) -> Option<(Key, Option<Entry>)> {
+        let is_used = self.requests.contains_key(id);
+        let has_room = is_used || self.requests.len() < limit;
+        if !has_room || self.unused + self.unread >= limit.saturating_mul(2) {
+            return None;
+        }
         self.tickets += 1;
-        let (ticket, quiet) = (self.tickets, QuietDrop::new());
-        slot.insert_entry(Entry { ticket, answered: false, quiet: quiet.clone(), task: None });
-        Some((Key { id: id.clone(), ticket }, quiet))
+        self.unused += 1;
+        let ticket = self.tickets;
+        let earlier = self.requests.insert(id.clone(), Entry { ticket, answered: false, quiet, task: None });
+        if let Some(earlier) = &earlier {
+            earlier.quiet.turn_on();
+        }
+        Some((Key { id: id.clone(), ticket }, earlier))
     }
 
     /// Answers a request over the limit, if there are not too many of those as well.
@@ -269,6 +300,7 @@ impl State {
     fn answer(&mut self, key: &Key, incoming: Incoming) {
         if let Some(entry) = self.current(key).filter(|entry| !entry.answered) {
             entry.answered = true;
+            self.unread += 1;
             self.push(Queued::Answer { incoming, key: key.clone() });
         }
     }
@@ -296,9 +328,12 @@ impl Ticket {
         &self.inbox
     }
 
-    pub(super) fn answer(self, response: JsonRpcResponse) {
-        let incoming = Incoming::new(response, Origin::Request(self.key.id.clone()));
-        self.inbox.lock().answer(&self.key, incoming);
+    pub(super) fn origin(&self) -> Origin {
+        Origin::Request(self.key.id.clone())
+    }
+
+    pub(super) fn answer(self, response: Incoming) {
+        self.inbox.lock().answer(&self.key, response);
     }
 
     pub(super) fn fail(self, error: Error) {
@@ -309,10 +344,13 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.inbox.lock();
+        state.unused -= 1;
+        // What has come for it before the channel closed can still be read.
+        let is_closing = state.commands.is_none();
         if std::thread::panicking() {
             // Whoever waits for the answer has not panicked.
             state.answer(&self.key, Incoming::failed(&self.key.id, Error::new(Panicked)));
-        } else if state.current(&self.key).is_some_and(|entry| !entry.answered) {
+        } else if !is_closing && state.current(&self.key).is_some_and(|entry| !entry.answered) {
             state.requests.remove(&self.key.id);
         }
     }

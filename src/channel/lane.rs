@@ -11,25 +11,29 @@ use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::driver::Command;
+use super::error::Undelivered;
 use super::options::Hook;
 use super::{Call, ChannelOptions, next};
 use crate::error::TimedOut;
-use crate::{Error, JsonRpcMessage};
+use crate::{Error, JsonRpcMessage, StreamableHttp};
 
 /// How long a message that was overtaken may still take.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
 /// A notification or response on its way.
 pub(super) struct Delivery {
-    pub(super) call: Call,
-    pub(super) message: JsonRpcMessage,
-    pub(super) initialized: bool,
+    pub(super) report: Report,
+    /// `None`: it is to be called in its turn.
+    pub(super) call: Option<Call>,
+    /// The number of the handshake that it ends.
+    pub(super) initialized: Option<u64>,
     pub(super) span: Span,
-    /// Of the room that it takes up until it is sent.
+    /// Of the room that it takes up until it is delivered.
     pub(super) permit: OwnedSemaphorePermit,
 }
 
 pub(super) struct Lane {
+    transport: StreamableHttp,
     waiting: VecDeque<(u64, Delivery)>,
     /// The number of the one that is being sent.
     busy: Option<u64>,
@@ -37,19 +41,22 @@ pub(super) struct Lane {
     deliveries: JoinSet<()>,
     driver: UnboundedSender<Command>,
     patience: Duration,
-    hook: Option<Hook>,
 }
 
 impl Lane {
-    pub(super) fn new(options: &ChannelOptions, driver: UnboundedSender<Command>) -> Self {
+    pub(super) fn new(
+        transport: StreamableHttp,
+        patience: Duration,
+        driver: UnboundedSender<Command>,
+    ) -> Self {
         Self {
+            transport,
             waiting: VecDeque::new(),
             busy: None,
             numbers: 0,
             deliveries: JoinSet::new(),
             driver,
-            patience: options.patience,
-            hook: options.on_send_failure.clone(),
+            patience,
         }
     }
 
@@ -72,8 +79,13 @@ impl Lane {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.busy.is_none()
+    }
+
+    /// Waits for those that were overtaken.
+    pub(super) async fn finish(&mut self) {
+        while self.deliveries.join_next().await.is_some() {}
     }
 
     /// Gives up what is not delivered yet.
@@ -86,10 +98,68 @@ impl Lane {
         while self.deliveries.try_join_next().is_some() {}
         let Some((number, delivery)) = self.waiting.pop_front() else { return };
         self.busy = Some(number);
-        let turn = Turn { number, driver: self.driver.clone() };
-        let span = delivery.span.clone();
-        let delivering = deliver(delivery, turn, self.patience, self.hook.clone());
+        let driver = self.driver.clone();
+        let turn = Turn { number, driver: driver.clone() };
+        let Delivery { mut report, call, initialized, span, permit } = delivery;
+        let call =
+            call.unwrap_or_else(|| span.in_scope(|| super::call(&self.transport, report.message.clone())));
+        let patience = self.patience;
+        let delivering = async move {
+            let mut acceptance = pin!(accepted(call));
+            let mut turn = Some(turn);
+            let outcome = match timeout(patience, &mut acceptance).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    turn.take();
+                    timeout(LAST_CHANCE, acceptance).await.unwrap_or_else(|_| Err(overdue(patience)))
+                }
+            };
+            match outcome {
+                Ok(()) => {
+                    report.settle();
+                    // Before the turn passes on, so that the driver hears of it first.
+                    if let Some(handshake) = initialized {
+                        let _ = driver.send(Command::Initialized(handshake));
+                    }
+                }
+                Err(error) => report.fail(&error),
+            }
+            drop((turn, permit));
+        };
         self.deliveries.spawn(delivering.instrument(span));
+    }
+}
+
+/// Tells of a message that was not delivered, even if it is dropped on its way.
+pub(super) struct Report {
+    message: JsonRpcMessage,
+    hook: Option<Hook>,
+    is_settled: bool,
+}
+
+impl Report {
+    pub(super) fn new(message: JsonRpcMessage, options: &ChannelOptions) -> Self {
+        Self { message, hook: options.on_send_failure.clone(), is_settled: false }
+    }
+
+    fn settle(&mut self) {
+        self.is_settled = true;
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.settle();
+        tracing::warn!(method = self.message.method(), %error, "a message was not delivered");
+        if let Some(hook) = &self.hook {
+            hook(&self.message, error);
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.fail(&Error::new(Undelivered));
+        }
     }
 }
 
@@ -105,28 +175,12 @@ impl Drop for Turn {
     }
 }
 
-async fn deliver(delivery: Delivery, turn: Turn, patience: Duration, hook: Option<Hook>) {
-    let Delivery { call, message, initialized, permit, .. } = delivery;
-    let driver = turn.driver.clone();
-    let mut acceptance = pin!(accepted(call));
-    let outcome = match timeout(patience, &mut acceptance).await {
-        Ok(outcome) => outcome,
-        Err(_) => {
-            drop((turn, permit));
-            let overdue = TimedOut::new("the answer to a notification or response", "patience", patience);
-            timeout(LAST_CHANCE, acceptance).await.unwrap_or_else(|_| Err(Error::new(overdue)))
-        }
-    };
-    match outcome {
-        Ok(()) if initialized => drop(driver.send(Command::Initialized)),
-        Ok(()) => {}
-        Err(error) => {
-            tracing::warn!(method = message.method(), %error, "a message was not delivered");
-            if let Some(hook) = hook {
-                hook(&message, &error);
-            }
-        }
-    }
+fn overdue(patience: Duration) -> Error {
+    Error::new(TimedOut::new(
+        "the answer to a notification or response",
+        "patience",
+        patience.saturating_add(LAST_CHANCE),
+    ))
 }
 
 async fn accepted(call: Call) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::StatusCode;
 
 use super::inbox::Inbox;
-use super::next;
+use super::{Incoming, Origin, next};
 use crate::error::{TooLarge, Undecodable};
 use crate::{Error, JsonRpcMessage, Reply};
 
@@ -27,7 +27,10 @@ impl Listening {
         while let Some(item) = next(&mut reply).await {
             match item {
                 Ok(JsonRpcMessage::Response(response)) => self.inbox.answer_heard(response),
-                Ok(message) => self.inbox.push_heard(Ok(message)).await,
+                Ok(message) => {
+                    let incoming = Incoming::new(message, Origin::Listening).after(&reply);
+                    self.inbox.push_heard(Ok(incoming)).await;
+                }
                 Err(error) if error.find::<Undecodable>().is_some() => {
                     self.inbox.push_heard(Err(error)).await
                 }

@@ -43,14 +43,16 @@ mod receiver;
 mod request;
 mod sender;
 
-use std::future::Future;
+use std::future::{Future, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 use futures_sink::Sink;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tower::{Service, ServiceExt};
 
 pub use self::error::{SendError, TooManyInFlight};
 pub use self::incoming::{Incoming, Origin};
@@ -59,6 +61,7 @@ pub use self::receiver::Receiver;
 pub use self::sender::Sender;
 
 use self::driver::Driver;
+use self::error::Panicked;
 use self::inbox::Inbox;
 use crate::error::InvalidOption;
 use crate::{Error, JsonRpcMessage, Reply, StreamableHttp};
@@ -72,12 +75,14 @@ type Call = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 ///
 /// - *Requests* run side by side, each by itself. Whatever happens, each is answered under its id: with the server's
 ///   response, or with a JSON-RPC error that says what failed (see [`Incoming::failure`]). Two get no answer: one that its
-///   sender cancelled and that has failed since, and one whose id was given to another before it was answered.
+///   sender cancelled and that has failed since, and one whose id was given to another before its answer was read.
 /// - *Notifications* and *responses* go one at a time, in order. The next is sent when the server has answered the last,
 ///   when that failed, or after [5 s](ChannelOptions::patience). A failure is logged, and told to
 ///   [`on_send_failure`](ChannelOptions::on_send_failure); the reader does not see it.
+///   Each is sent in the session in which it was given to the channel, or not at all.
 /// - While an `initialize` waits for its answer, requests and notifications wait for it; responses do not, since the server
-///   may ask something first. While `notifications/initialized` waits to be accepted, whatever is sent after it waits.
+///   may ask something first. While `notifications/initialized` waits to be accepted, whatever is sent after it waits. The
+///   clock of a [`Deadline`](crate::options::Deadline) runs, but is looked at only when the message is sent.
 ///
 /// # What is received
 ///
@@ -91,7 +96,8 @@ type Call = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 /// # The end
 ///
 /// The channel closes on [`close`](Self::close), when the last [`Sender`] is dropped, and when the [`Receiver`] is dropped,
-/// which is in the background then. See [`close`](Self::close) for what is done. No task of it runs on after that.
+/// which is in the background then. See [`close`](Self::close) for what is done. No task of its own runs on after that; what
+/// layers do in the background is over within seconds.
 ///
 /// # Spans
 ///
@@ -168,6 +174,20 @@ impl Sink<JsonRpcMessage> for Channel {
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         Pin::new(&mut self.sender).poll_close(cx)
     }
+}
+
+/// Calls the transport now, or as soon as the caller's own layers let it.
+fn call(transport: &StreamableHttp, message: JsonRpcMessage) -> Call {
+    let mut transport = transport.clone();
+    let called = catch_unwind(AssertUnwindSafe(|| {
+        match transport.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => transport.call(message),
+            Poll::Ready(Err(error)) => Box::pin(ready(Err(error))),
+            Poll::Pending => Box::pin(transport.oneshot(message)),
+        }
+    }));
+    // A layer of the caller's that panics must not take the other calls with it.
+    called.unwrap_or_else(|_| Box::pin(ready(Err(Error::new(Panicked)))))
 }
 
 /// The next item of a reply.

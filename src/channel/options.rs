@@ -103,8 +103,8 @@ impl ChannelOptions {
         Self { close_timeout: timeout, ..self }
     }
 
-    /// Is called with every notification and response that could not be delivered, and why; by default such a failure is
-    /// logged only. It runs on the channel's task, so it must not block.
+    /// Is called with every notification and response that was not delivered, and why; by default such a failure is
+    /// logged only. It runs on a task of the channel, so it must not block, nor panic.
     pub fn on_send_failure<F>(self, hook: F) -> Self
     where
         F: Fn(&JsonRpcMessage, &Error) + Send + Sync + 'static,

@@ -1,12 +1,17 @@
 //! The task of one request.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::driver::Command;
-use super::inbox::Ticket;
-use super::{Call, next};
+use super::inbox::{Inbox, Ticket};
+use super::{Call, Incoming, next};
 use crate::error::{EndedStream, Superseded};
-use crate::{Error, JsonRpcMessage, JsonRpcResponse};
+use crate::{Error, Reply};
 
 /// Tells the driver when an `initialize` is over, however it ends.
 pub(super) struct Handshake {
@@ -33,14 +38,33 @@ pub(super) async fn run(call: Call, ticket: Ticket, handshake: Option<Handshake>
     }
 }
 
-async fn answer(call: Call, ticket: &Ticket) -> Result<JsonRpcResponse, Error> {
+async fn answer(call: Call, ticket: &Ticket) -> Result<Incoming, Error> {
     let mut reply = call.await?;
     while let Some(message) = next(&mut reply).await.transpose()? {
-        match message {
-            JsonRpcMessage::Response(response) => return Ok(response),
-            message => ticket.inbox().push_early(message, ticket.key()).await,
+        let is_response = message.as_response().is_some();
+        let incoming = Incoming::new(message, ticket.origin()).after(&reply);
+        if is_response {
+            return Ok(incoming);
+        }
+        if let Some(room) = room(&mut reply, ticket.inbox()).await? {
+            ticket.inbox().push_early(incoming, ticket.key(), room);
         }
     }
     // A layer of the caller's may have ended it.
     Err(Error::new(EndedStream))
+}
+
+/// Room for a message of `reply` to be read, unless the request is given up while there is none.
+async fn room(reply: &mut Reply, inbox: &Inbox) -> Result<Option<OwnedSemaphorePermit>, Error> {
+    let mut room = pin!(inbox.room_to_read());
+    poll_fn(|cx| {
+        if let Poll::Ready(room) = room.as_mut().poll(cx) {
+            return Poll::Ready(Ok(room));
+        }
+        match reply.poll_given_up(cx) {
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error)),
+            _ => Poll::Pending,
+        }
+    })
+    .await
 }

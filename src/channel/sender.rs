@@ -104,8 +104,8 @@ impl Sink<JsonRpcMessage> for Sender {
 
     fn start_send(self: Pin<&mut Self>, message: JsonRpcMessage) -> Result<(), SendError> {
         let this = self.get_mut();
-        // A request leaves the room that was reserved to the next message.
-        let permit = if message.as_request().is_some() { None } else { this.reserved.take() };
+        // A request needs none, and must not keep it from others.
+        let permit = this.reserved.take().filter(|_| message.as_request().is_none());
         this.handle.inbox.accept(message, permit)
     }
 
@@ -115,10 +115,12 @@ impl Sink<JsonRpcMessage> for Sender {
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         let this = self.get_mut();
-        if this.closing.is_none() {
-            this.closing = Some(Box::pin(this.close()));
+        let mut closing = this.closing.take().unwrap_or_else(|| Box::pin(this.close()));
+        if closing.as_mut().poll(cx).is_pending() {
+            this.closing = Some(closing);
+            return Poll::Pending;
         }
-        this.closing.as_mut().map_or(Poll::Ready(()), |closing| closing.as_mut().poll(cx)).map(Ok)
+        Poll::Ready(Ok(()))
     }
 }
 

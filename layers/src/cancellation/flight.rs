@@ -77,10 +77,7 @@ impl Flight {
     pub(super) fn sever(&self, cut: Cut) {
         // The first reason is the one that its caller is told.
         let _ = self.severed.compare_exchange(0, cut as u8, Ordering::AcqRel, Ordering::Acquire);
-        let waker = self.waker().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.wake();
     }
 
     /// The error of a request that was severed.
@@ -107,10 +104,18 @@ impl Flight {
     /// Notes that the caller has told the server itself.
     pub(super) fn announce(&self) {
         self.announced.store(true, Ordering::Release);
+        self.wake();
     }
 
     pub(super) fn is_announced(&self) -> bool {
         self.announced.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        let waker = self.waker().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {

@@ -56,7 +56,7 @@ where
         };
         if let Some(guard) = this.guard.as_mut() {
             guard.arm();
-            if let Poll::Ready(error) = guard.poll_severed(cx) {
+            if let Poll::Ready(error) = guard.poll_severed(false, cx) {
                 this.call.set(Call::Closed);
                 *this.guard = None;
                 return Poll::Ready(Err(error));

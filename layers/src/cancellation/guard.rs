@@ -4,15 +4,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::Sleep;
 
 use super::flight::{Flight, Flights};
-use crate::error::{BrokenStream, Cancelled, EndedStream, Error, ForeignResponse, NotSent, TimedOut};
+use crate::error::{BrokenStream, Cancelled, Error, ForeignResponse, NotSent, Superseded, TimedOut};
 use crate::options::{ExtraHeaders, Pinned, QuietDrop, WireId};
 use crate::{JsonRpcMessage, RawJson};
 
 type Item = Result<JsonRpcMessage, Error>;
+
+/// How many servers are told at a time, by all transports of the process.
+static NOTICES: Semaphore = Semaphore::const_new(1024);
 
 /// Sends a message through the layers below, and drops what comes of it.
 pub(super) type Post = Arc<dyn Fn(JsonRpcMessage) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -27,6 +33,9 @@ pub(crate) struct Guard {
     notice: Option<Notice>,
     /// Before the first poll nothing was sent, so there is nothing to take back.
     armed: bool,
+    /// How long a response may still come when the caller has cancelled the request.
+    grace: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a server is told that nobody waits for a response any more.
@@ -39,8 +48,13 @@ pub(super) struct Notice {
 }
 
 impl Guard {
-    pub(super) fn new(flights: Flights, flight: Arc<Flight>, notice: Option<Notice>) -> Self {
-        Self { flights, flight, notice, armed: false }
+    pub(super) fn new(
+        flights: Flights,
+        flight: Arc<Flight>,
+        notice: Option<Notice>,
+        grace: Duration,
+    ) -> Self {
+        Self { flights, flight, notice, armed: false, grace, waiting: None }
     }
 
     pub(super) fn arm(&mut self) {
@@ -52,9 +66,20 @@ impl Guard {
         self.flight.severed()
     }
 
-    /// Waits for the request to be cancelled or superseded.
-    pub(crate) fn poll_severed(&self, cx: &mut Context<'_>) -> Poll<Error> {
-        self.flight.poll_severed(cx)
+    /// Waits for the request to be cancelled or superseded. What the caller has cancelled is not worth another connection
+    /// (`is_interrupted`: it would take one), nor is it waited for without an end: a server need not answer it.
+    pub(crate) fn poll_severed(&mut self, is_interrupted: bool, cx: &mut Context<'_>) -> Poll<Error> {
+        if let Poll::Ready(error) = self.flight.poll_severed(cx) {
+            return Poll::Ready(error);
+        }
+        if !self.flight.is_announced() {
+            return Poll::Pending;
+        }
+        if self.waiting.is_none() && Handle::try_current().is_ok() {
+            self.waiting = Some(Box::pin(tokio::time::sleep(self.grace)));
+        }
+        let is_late = self.waiting.as_mut().is_some_and(|waiting| waiting.as_mut().poll(cx).is_ready());
+        if is_interrupted || is_late { Poll::Ready(Error::new(Cancelled)) } else { Poll::Pending }
     }
 
     /// Looks at an item of the reply.
@@ -83,9 +108,9 @@ impl Guard {
         if !is_ours {
             self.notice = None;
         }
-        // What the caller took back need not be answered.
-        let is_end = error.find::<EndedStream>().is_some() || error.find::<BrokenStream>().is_some();
-        if is_end && self.flight.is_announced() { Error::new(Cancelled) } else { error }
+        // What the caller took back need not be answered, so that it was not is no failure.
+        let is_cancelled = self.flight.is_announced() && error.find::<Superseded>().is_none();
+        if is_cancelled { Error::new(Cancelled) } else { error }
     }
 }
 
@@ -112,8 +137,16 @@ impl Notice {
         if let Some(headers) = self.headers {
             message = message.with(headers);
         }
+        let Ok(permit) = NOTICES.try_acquire() else {
+            tracing::warn!(request.id = %flight.id, "too many requests are given up at a time to tell the server");
+            return;
+        };
         tracing::debug!(request.id = %flight.id, "telling the server that a request is given up");
-        self.runtime.spawn((self.post)(message));
+        let telling = (self.post)(message);
+        self.runtime.spawn(async move {
+            let _permit = permit;
+            telling.await;
+        });
     }
 }
 

@@ -64,13 +64,21 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct TranslateCancelLayer {
     session: Session,
+    grace: Duration,
 }
 
 impl TranslateCancelLayer {
     /// Tells the era of a request that names none by `session`, and cancels only in the session that a request was
     /// sent in.
     pub fn new(session: Session) -> Self {
-        Self { session }
+        Self { session, grace: Duration::from_secs(30) }
+    }
+
+    /// How long a request that the caller has cancelled with a `notifications/cancelled` may still bring its response; 30 s by
+    /// default. Then its stream closes. Legacy era only: in the modern era it closes at once.
+    #[must_use]
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
     }
 }
 
@@ -95,7 +103,7 @@ where
                 tracing::debug!(%failure, "the server was not told of a cancellation");
             })
         });
-        TranslateCancel { inner, session: self.session.clone(), flights: Flights::default(), post }
+        TranslateCancel { inner, layer: self.clone(), flights: Flights::default(), post }
     }
 }
 
@@ -105,7 +113,7 @@ where
 /// |---|---|---|
 /// | a reply, or the future of a call, is dropped before the response | `notifications/cancelled` is posted, in the background | the stream closes, which is the signal |
 /// | a clock on this side runs out | the same | the same |
-/// | the caller sends `notifications/cancelled` | it is posted; a late response is still delivered | the stream of that request closes, nothing is posted, and its call fails with [`Cancelled`](crate::error::Cancelled) |
+/// | the caller sends `notifications/cancelled` | it is posted; a late response is still delivered, for [30 s](TranslateCancelLayer::grace); a stream that ends without one is not taken up again, and the call fails with [`Cancelled`](crate::error::Cancelled) | the stream of that request closes, nothing is posted, and its call fails with [`Cancelled`](crate::error::Cancelled) |
 ///
 /// The era is the one that *that* request was sent in; for an id that is not in flight, that of the connection.
 ///
@@ -120,7 +128,7 @@ where
 #[derive(Clone)]
 pub struct TranslateCancel<S> {
     inner: S,
-    session: Session,
+    layer: TranslateCancelLayer,
     flights: Flights,
     post: Post,
 }
@@ -143,7 +151,7 @@ impl<S> TranslateCancel<S> {
                 false
             }
             // Late, unknown or malformed: in the modern era it must not reach the wire either.
-            None => self.session.era() == Era::Modern,
+            None => self.layer.session.era() == Era::Modern,
         }
     }
 
@@ -152,7 +160,7 @@ impl<S> TranslateCancel<S> {
         Some(Notice {
             post: self.post.clone(),
             runtime: Handle::try_current().ok()?,
-            session: self.session.pin(),
+            session: self.layer.session.pin(),
             headers,
             quiet,
         })
@@ -204,14 +212,14 @@ where
         };
         let (id, is_initialize, is_task) = (request.id().clone(), request.is_initialize(), request.is_task());
         let call = self.inner.call(message);
-        // After the call, which has noted an `initialize`; before anything else can be sent.
+        // After the call, which has noted an `initialize`.
         let named = stamp.ok().flatten().filter(|_| !is_initialize);
-        let era = named.map_or_else(|| self.session.era(), |version| version.era());
+        let era = named.map_or_else(|| self.layer.session.era(), |version| version.era());
         // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
         let is_told = era == Era::Legacy && !is_initialize && !is_task;
         let notice = if is_told { self.notice(extra, quiet) } else { None };
         let flight = self.flights.add(&id, era);
-        ResponseFuture::new(call, Some(Guard::new(self.flights.clone(), flight, notice)))
+        ResponseFuture::new(call, Some(Guard::new(self.flights.clone(), flight, notice, self.layer.grace)))
     }
 }
 

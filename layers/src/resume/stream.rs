@@ -190,7 +190,8 @@ where
                         this.over.reset();
                         this.trail.reconnected();
                         this.state = State::Reading(response.into_body());
-                        continue;
+                        // The break is over.
+                        return Poll::Ready(Some(Ok(Event::default())));
                     }
                     Poll::Ready(Ok(response)) => match response.into_body().ready_error() {
                         Some(error) => this.failed(error),
@@ -206,11 +207,14 @@ where
                 this.end();
                 return Poll::Ready(Some(Err(error)));
             }
-            if let State::Reading(_) = this.state {
+            return Poll::Ready(match this.state {
+                State::Waiting(_) => Some(Ok(Event::BREAK)),
                 // There is nothing to resume from: it ends as it is.
-                this.end();
-                return Poll::Ready(None);
-            }
+                _ => {
+                    this.end();
+                    None
+                }
+            });
         }
         cx.waker().wake_by_ref();
         Poll::Pending

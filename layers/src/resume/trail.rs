@@ -5,7 +5,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use http::{HeaderValue, StatusCode};
 
 use crate::backoff::Attempts;
@@ -97,12 +96,10 @@ impl Trail {
     }
 
     /// Notes an event. `None`: it was delivered before.
-    pub(crate) fn pass(&mut self, mut event: Event) -> Option<Event> {
+    pub(crate) fn pass(&mut self, event: Event) -> Option<Event> {
         self.retry = event.retry.or(self.retry);
         let mut is_known = false;
-        if let Some(id) = &mut event.id {
-            // A copy: a slice would keep a whole buffer of the client's alive.
-            *id = ByteString::from(&**id);
+        if let Some(id) = &event.id {
             is_known = self.remember(id);
             self.note_position(id);
         }

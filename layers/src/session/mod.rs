@@ -235,7 +235,7 @@ impl Session {
     }
 
     pub(crate) fn is_current(&self, pinned: &Pinned) -> bool {
-        self.lock().mark() == pinned.mark
+        self.lock().is_current(pinned)
     }
 
     /// Whether another session has begun since.
@@ -243,7 +243,7 @@ impl Session {
         let state = self.lock();
         let is_live = matches!(state.id, SessionId::Live(_))
             || (matches!(state.id, SessionId::None) && state.handshake.is_some());
-        is_live && state.mark() != pinned.mark
+        is_live && !state.is_current(pinned)
     }
 
     /// The server answered 404 to the id `sent`. An id that has been replaced since does not touch its successor.
@@ -371,6 +371,12 @@ impl State {
 
     fn pin(&self) -> Pinned {
         Pinned { mark: self.mark(), version: self.version.clone() }
+    }
+
+    /// What was pinned during a handshake, or in a session without an id, is of the session that came of it.
+    fn is_current(&self, pinned: &Pinned) -> bool {
+        let SessionMark { handshake, id } = &pinned.mark;
+        handshake.0 == self.handshakes && (id.is_none() || *id == self.live_id())
     }
 
     fn live_id(&self) -> Option<HeaderValue> {

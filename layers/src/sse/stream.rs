@@ -51,7 +51,8 @@ where
     /// What a block of the stream means: its first item, if it has any. Further ones are queued.
     fn read(&mut self, frame: super::Frame) -> Option<Item> {
         let super::Frame { id, event, data, retry } = frame;
-        let position = Event { id: id.map(text), retry: retry.map(Duration::from_millis), message: None };
+        let position =
+            Event { id: id.map(text), retry: retry.map(Duration::from_millis), ..Event::default() };
         // WHATWG HTML §9.2.6: without an `event:` field the type is "message". MCP gives no other a meaning.
         let data = match event {
             Some(kind) if kind != "message" => {
@@ -149,10 +150,10 @@ where
     }
 }
 
-/// WHATWG HTML §9.2.6 decodes the stream with replacement characters.
+/// WHATWG HTML §9.2.6 decodes the stream with replacement characters. A copy: it is kept for longer than the event, and a
+/// slice would keep a whole buffer of the client's alive.
 fn text(bytes: Bytes) -> ByteString {
-    ByteString::try_from(bytes.clone())
-        .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into())
+    ByteString::from(&*String::from_utf8_lossy(&bytes))
 }
 
 impl<B> Stream for EventStream<B>
