@@ -46,14 +46,11 @@ pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Event
 ///
 /// # When something fails
 ///
-/// A request that was never written is sent again, and so is one that does no harm twice: see
-/// [`RetryPolicy`](crate::layers::RetryPolicy). A stream that breaks is taken up again where it broke off, if the server
-/// lets it: see [`Resume`](crate::layers::Resume). When the server no longer knows the session, another is started, and what
-/// was not answered is sent in it: see [`Reinitialize`](crate::layers::Reinitialize). Everything else is an [`Error`], and
-/// the caller decides; [`Error::may_have_run`] says whether the server may have acted on the message.
+/// What can be kept is kept, and of the rest the caller is told at once, with an [`Error`].
+/// [`Error::may_have_run`] says whether the server may have acted on the message. Every number below is an option of the
+/// [`Builder`].
 ///
-/// Dropping the future of a call, or a reply before its response, cancels the request: in the modern era its stream
-/// closes, in the legacy era the server is sent a `notifications/cancelled`, in the background.
+#[doc = include_str!("recovery.md")]
 #[derive(Clone)]
 pub struct StreamableHttp {
     pub(crate) messages: Messages,

@@ -37,7 +37,20 @@ impl Server {
     /// Starts a server on a free port of 127.0.0.1. The port is open when this returns.
     pub(crate) async fn start() -> io::Result<Server> {
         // Loopback only: there is no authentication to protect a wider interface.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Server::listen((Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Stops the server and starts another on its port, which knows nothing of the sessions of the first.
+    #[allow(dead_code, reason = "most examples have no use for it")]
+    pub(crate) async fn restart(mut self) -> io::Result<Server> {
+        self.accept_loop.abort();
+        // The error says that it was aborted. The port is free when it has ended.
+        let _ = (&mut self.accept_loop).await;
+        Server::listen(self.address).await
+    }
+
+    async fn listen(address: SocketAddr) -> io::Result<Server> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok(Server { address, accept_loop: tokio::spawn(accept(listener)) })
     }

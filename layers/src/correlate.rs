@@ -10,11 +10,20 @@ use crate::{JsonRpcMessage, JsonRpcResponse, RequestId};
 /// as a string, `1.0`, `null` for a request that they refused unread, `"server-error"`. The id that was on the wire is
 /// kept in the extensions.
 pub(crate) fn correlate(response: &mut JsonRpcResponse, id: &RequestId) {
-    if response.id() != Some(id) {
-        let wire = response.set_id(id.clone());
+    if adopt(response, id) {
         tracing::warn!(request.id = %id, "a response came under another id");
+    }
+}
+
+/// The same for an error beside an error status, which servers often write without having read the request. Returns
+/// whether it had another id.
+pub(crate) fn adopt(response: &mut JsonRpcResponse, id: &RequestId) -> bool {
+    let is_other = response.id() != Some(id);
+    if is_other {
+        let wire = response.set_id(id.clone());
         response.extensions_mut().insert(WireId(wire));
     }
+    is_other
 }
 
 /// The same for the messages of a batch, which may answer other requests too: if one of its responses has the very

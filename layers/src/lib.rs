@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`UnaryLayer`], [`TranslateCancelLayer`] |
 //! | | | [`EnvelopeLayer`], the bridge |
-//! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
+//! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | tower's `Retry` with [`RetryPolicy`], [`ReinitializeLayer`], [`ResumeLayer`], [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |
 //! | wire | `http::Request<Full<Bytes>>` → `http::Response<impl Body>` | your own: authorization, tracing, all of tower-http |
 //! | | | [`RedirectLayer`], [`FirstByteTimeoutLayer`], innermost |

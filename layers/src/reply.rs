@@ -177,7 +177,7 @@ impl Reply {
         loop {
             match std::future::poll_fn(|cx| Pin::new(&mut self).poll_next(cx)).await {
                 Some(Ok(JsonRpcMessage::Response(response))) => return Ok(response),
-                Some(Ok(_)) => tracing::debug!("a message before the response was dropped"),
+                Some(Ok(_)) => tracing::trace!("a message before the response was dropped"),
                 Some(Err(error)) => return Err(error),
                 None => return Err(self.no_response()),
             }

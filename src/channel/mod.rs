@@ -1,6 +1,6 @@
 //! A transport as two streams: messages in, messages out.
 //!
-//! [`StreamableHttp`](crate::StreamableHttp) is for callers that send a request and wait for its reply. A host, a proxy or an SDK often has its own
+//! [`StreamableHttp`] is for callers that send a request and wait for its reply. A host, a proxy or an SDK often has its own
 //! table of requests, and wants what a stdio transport gives it: a [`Sink`] for what it sends, and a [`Stream`] of all that
 //! comes back. That is a [`Channel`].
 //!

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::Limits;
 use super::clock::Clock;
 use super::collect::{Collect, Collected, End};
-use crate::correlate::{correlate, correlate_batch};
+use crate::correlate::{adopt, correlate, correlate_batch};
 use crate::drain::Drain;
 use crate::error::{
     BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TimedOut, TooLarge, UnexpectedContent,
@@ -202,7 +202,7 @@ impl Exchange {
         let is_answer = !head.status.is_success() && !is_challenge(head);
         match (error, &self.expects) {
             (Some(mut response), Expects::Response(id)) if is_answer => {
-                correlate(&mut response, id);
+                adopt(&mut response, id);
                 Events::from(JsonRpcMessage::Response(response))
             }
             (error, _) => {
