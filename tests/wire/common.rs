@@ -7,7 +7,10 @@ use futures_util::StreamExt;
 use http::Uri;
 use mcp_streamable_http::client::ClientBuilder;
 use mcp_streamable_http::error::InvalidOption;
-use mcp_streamable_http::{Client, Error, JsonRpcMessage, JsonRpcResponse, Limits, Reply, StreamableHttp};
+use mcp_streamable_http::{
+    Backoff, Builder, Client, Error, JsonRpcMessage, JsonRpcResponse, Limits, Reply, RetryPolicy,
+    StreamableHttp,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -17,13 +20,19 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub(crate) fn transport(uri: Uri, client: ClientBuilder) -> StreamableHttp {
-    StreamableHttp::with_client(uri, client.build().unwrap()).build().unwrap()
+    over(uri, client).build().unwrap()
+}
+
+/// One that sends nothing again, as the tests are about what becomes of a single request.
+fn over(uri: Uri, client: ClientBuilder) -> Builder<Client> {
+    let never = RetryPolicy::new().backoff(Backoff::default().attempts(0));
+    StreamableHttp::with_client(uri, client.build().unwrap()).retry(never)
 }
 
 /// One that reads little.
 pub(crate) fn terse_transport(uri: Uri, client: ClientBuilder, bytes: usize) -> StreamableHttp {
     let limits = Limits::default().max_json_bytes(bytes).max_event_bytes(bytes).max_error_bytes(bytes);
-    StreamableHttp::with_client(uri, client.build().unwrap()).limits(limits).build().unwrap()
+    over(uri, client).limits(limits).build().unwrap()
 }
 
 pub(crate) fn plain() -> ClientBuilder {

@@ -133,6 +133,7 @@ async fn a_thousand_oversize_answers_leak_no_connection() {
 async fn calls_given_up_before_their_head_leak_no_connection() {
     let server = Server::start(|request| match request.rpc_method() {
         Some("ping") => pong(request),
+        Some("notifications/cancelled") => Answer::status(202),
         _ => Answer::raw_response("").hang(),
     })
     .await;
@@ -144,7 +145,8 @@ async fn calls_given_up_before_their_head_leak_no_connection() {
                 tokio::spawn(async move { send(&transport, call(id)).await })
             })
             .collect();
-        server.wait_for(round * 10).await;
+        let is_call = |request: &&Request| request.rpc_method() == Some("tools/call");
+        server.wait_until("calls", move |all| all.iter().filter(is_call).count() == round * 10).await;
         calls.iter().for_each(tokio::task::JoinHandle::abort);
     }
     server.wait_gone(100).await;
