@@ -94,18 +94,46 @@ async fn notifications_and_responses_over_the_limit_are_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_overtaken_takes_up_no_room() {
+async fn what_was_overtaken_keeps_its_room_until_it_ends() {
+    let mut server = Server::manual();
+    let channel = server.transport().channel_with(ChannelOptions::default().max_unsent(2));
+    let sender = channel.sender();
+    send(&sender, [notification("a"), notification("b")]);
+    let late = server.expect("a").await;
+    pass(6).await;
+    let _unanswered = server.expect("b").await;
+    // Both are on their way, so what is overdue cannot pile up.
+    assert_eq!(given_back(&sender, notification("c")), notification("c"));
+    assert!(!late.is_dropped());
+    late.accept();
+    settle().await;
+    send(&sender, [notification("c")]);
+    assert_eq!(given_back(&sender, notification("d")), notification("d"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_answered_gives_its_room_back_when_it_is_given_up() {
     let mut server = Server::manual();
     let channel = server.transport().channel_with(ChannelOptions::default().max_unsent(1));
-    let sender = channel.sender();
-    send(&sender, [notification("a")]);
-    let late = server.expect("a").await;
-    pass(4).await;
-    given_back(&sender, notification("b"));
-    pass(2).await;
-    send(&sender, [notification("b")]);
+    send(&channel.sender(), [notification("a")]);
+    let unanswered = server.expect("a").await;
+    pass(36).await;
+    assert!(unanswered.is_dropped());
+    send(&channel.sender(), [notification("b")]);
     server.expect("b").await.accept();
-    assert!(!late.is_dropped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_was_fed_a_request_keeps_no_room_from_others() {
+    let mut server = Server::manual();
+    let channel = server.transport().channel_with(ChannelOptions::default().max_unsent(1));
+    let (mut sink, _receiver) = channel.split();
+    let other = sink.clone();
+    soon(sink.feed(request(1))).await.unwrap();
+    send(&other, [notification("a")]);
+    let mut what = [server.next().await, server.next().await].map(|arrived| arrived.seen.what().to_owned());
+    what.sort_unstable();
+    assert_eq!(what, ["a", "ping"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +154,7 @@ async fn a_sink_waits_for_room() {
     server.expect("b").await.accept();
     settle().await;
 
-    // The room that a request does not need is kept for the next message.
+    // The room that requests do not need is there for the next message.
     for message in [request(1), request(2), notification("c")] {
         soon(channel.feed(message)).await.unwrap();
     }

@@ -1,10 +1,11 @@
 //! Messages, and waits that cannot hang.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, Stream, StreamExt};
-use mcp_streamable_http::channel::{Channel, Incoming, Sender};
+use mcp_streamable_http::channel::{Channel, ChannelOptions, Incoming, Sender};
 use mcp_streamable_http::{Error, JsonRpcMessage};
 use serde_json::{Value, json};
 
@@ -38,6 +39,11 @@ pub(crate) fn request(id: i64) -> JsonRpcMessage {
 pub(crate) fn modern(id: i64) -> JsonRpcMessage {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
     JsonRpcMessage::request(id, "ping", json!({ "_meta": meta }))
+}
+
+/// A request with its number in `params`, so that two under one id can be told apart. It is not sent again, whatever happens.
+pub(crate) fn numbered(id: i64, number: i64) -> JsonRpcMessage {
+    JsonRpcMessage::request(id, "call", json!({ "number": number }))
 }
 
 pub(crate) fn notification(name: &'static str) -> JsonRpcMessage {
@@ -130,6 +136,24 @@ pub(crate) async fn handshake(channel: &mut Channel) {
     assert_eq!(id(&next(channel).await), 0);
     send(&channel.sender(), [initialized()]);
     settle().await;
+}
+
+/// What a hook was told: the method of the message, or `"="`, and the status of the error.
+pub(crate) type Told = Arc<Mutex<Vec<(String, Option<u16>)>>>;
+
+pub(crate) fn with_hook(options: ChannelOptions) -> (ChannelOptions, Told) {
+    let told = Told::default();
+    let noted = told.clone();
+    let options = options.on_send_failure(move |message, error| {
+        let status = error.status().map(|status| status.as_u16());
+        noted.lock().unwrap().push((message.method().unwrap_or("=").to_owned(), status));
+    });
+    (options, told)
+}
+
+/// Of which messages a hook was told, in order.
+pub(crate) fn told_of(told: &Told) -> Vec<String> {
+    told.lock().unwrap().iter().map(|(what, _)| what.clone()).collect()
 }
 
 pub(crate) fn alive_tasks() -> usize {

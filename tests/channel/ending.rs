@@ -2,7 +2,7 @@
 
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use mcp_streamable_http::JsonRpcMessage;
-use mcp_streamable_http::channel::{Channel, ChannelOptions, Sender};
+use mcp_streamable_http::channel::{Channel, ChannelOptions, Origin, Sender};
 use serde_json::json;
 
 use crate::common::*;
@@ -31,15 +31,28 @@ async fn after_the_end_nothing_is_taken_and_what_has_arrived_can_be_read() {
     let mut server = Server::legacy();
     let (channel, call) = busy(&mut server).await;
     let (sender, mut receiver) = channel.split();
+    // One that is not answered yet, and one that is.
+    let unanswered = call.open();
+    unanswered.send(&progress(1));
+    settle().await;
     send(&sender, [request(2)]);
-    server.expect("ping").await.result(json!({}));
+    let answered = server.expect("ping").await.open();
+    answered.send(&progress(2));
+    answered.result(json!({}));
     settle().await;
     let closing = sender.close();
     // At once, not when it is done.
     is_closed(&sender);
     soon(closing).await;
     is_closed(&sender);
-    assert!(call.is_dropped());
+    assert!(unanswered.is_dropped());
+    for number in [1, 2] {
+        let item = next(&mut receiver).await;
+        assert_eq!(
+            (step(&item), item.origin),
+            (number, Origin::Request(i64::try_from(number).unwrap().into()))
+        );
+    }
     assert_eq!(id(&next(&mut receiver).await), 2);
     end(&mut receiver).await;
     pass(60).await;
@@ -119,6 +132,21 @@ async fn a_sink_is_closed_when_all_of_it_is_done() {
     assert!(soon(channel.feed(notification("late"))).await.unwrap_err().is_closed());
     assert!(soon(SinkExt::<JsonRpcMessage>::flush(&mut channel)).await.is_ok());
     end(&mut channel).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_closed_can_be_closed_again() {
+    let server = Server::legacy();
+    let mut channel = server.transport().channel();
+    handshake(&mut channel).await;
+    // Given up, done, and done once more.
+    assert!(SinkExt::<JsonRpcMessage>::close(&mut channel).now_or_never().is_none());
+    for _ in 0..2 {
+        soon(SinkExt::<JsonRpcMessage>::close(&mut channel)).await.unwrap();
+    }
+    let mut sender = channel.sender();
+    soon(SinkExt::<JsonRpcMessage>::close(&mut sender)).await.unwrap();
+    assert_eq!(server.count("DELETE"), 1);
 }
 
 #[tokio::test(start_paused = true)]

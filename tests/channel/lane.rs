@@ -1,6 +1,5 @@
 //! The lane for notifications and responses.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_streamable_http::channel::{Channel, ChannelOptions};
@@ -9,16 +8,8 @@ use tokio::time::Instant;
 use crate::common::*;
 use crate::support::{Answer, Server};
 
-/// What a hook was told: the method of the message, or `"="`, and the status of the error.
-type Told = Arc<Mutex<Vec<(String, Option<u16>)>>>;
-
 fn with_hook(server: &Server, options: ChannelOptions) -> (Channel, Told) {
-    let told = Told::default();
-    let noted = told.clone();
-    let options = options.on_send_failure(move |message, error| {
-        let status = error.status().map(|status| status.as_u16());
-        noted.lock().unwrap().push((message.method().unwrap_or("=").to_owned(), status));
-    });
+    let (options, told) = crate::common::with_hook(options);
     (server.transport().channel_with(options), told)
 }
 

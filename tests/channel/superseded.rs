@@ -6,11 +6,6 @@ use serde_json::json;
 use crate::common::*;
 use crate::support::{Exchange, Server};
 
-/// A request with its number in `params`, so that two under one id can be told apart.
-fn numbered(id: i64, number: i64) -> mcp_streamable_http::JsonRpcMessage {
-    mcp_streamable_http::JsonRpcMessage::request(id, "call", json!({ "number": number }))
-}
-
 fn echo(exchange: Exchange) {
     let params = exchange.seen.message["params"].clone();
     exchange.result(params);
