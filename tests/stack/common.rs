@@ -4,7 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mcp_streamable_http::{Error, JsonRpcMessage, JsonRpcResponse, Reply, StreamableHttp};
+use mcp_streamable_http::{
+    Backoff, Error, JsonRpcMessage, JsonRpcResponse, Reply, RetryPolicy, StreamableHttp,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -18,6 +20,17 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) fn transport(server: &Server) -> StreamableHttp {
     StreamableHttp::new(server.url()).unwrap()
+}
+
+/// Sends no request again.
+pub(crate) fn never_again() -> RetryPolicy {
+    RetryPolicy::new().backoff(Backoff::default().attempts(0))
+}
+
+/// Waits that are over soon, however many there are, before a stream is taken up again.
+pub(crate) fn brief() -> Backoff {
+    let wait = Duration::from_millis(10);
+    Backoff::default().base(wait).max_wait(wait)
 }
 
 pub(crate) fn initialize(id: i64) -> JsonRpcMessage {

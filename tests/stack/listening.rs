@@ -1,9 +1,17 @@
 //! The listening GET.
 
-use futures_util::FutureExt;
-use mcp_streamable_http::error::{BrokenStream, NotOffered, TooLarge};
-use mcp_streamable_http::{JsonRpcMessage, Limits, StreamableHttp};
-use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
+use http_body_util::{BodyExt, Full};
+use mcp_streamable_http::error::{NotOffered, TooLarge};
+use mcp_streamable_http::{Backoff, JsonRpcMessage, Limits, ReinitializePolicy, StreamableHttp};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::{BoxError, service_fn};
 
 use crate::common::*;
 use crate::support::mcp::{SESSION, VERSION, legacy_handshake, result};
@@ -17,13 +25,18 @@ async fn listening(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) 
     })
     .await;
     let limits = Limits::default().max_event_bytes(2000);
-    let transport = StreamableHttp::builder(server.url()).limits(limits).build().unwrap();
+    let transport = StreamableHttp::builder(server.url()).limits(limits).backoff(brief()).build().unwrap();
     handshake(&transport).await;
     (server, transport)
 }
 
 fn gets(server: &Server) -> Vec<Request> {
     server.requests().into_iter().filter(|request| request.method == "GET").collect()
+}
+
+/// The `Last-Event-ID` of each GET.
+fn positions(server: &Server) -> Vec<Option<String>> {
+    gets(server).iter().map(|get| get.header("last-event-id").map(str::to_owned)).collect()
 }
 
 #[tokio::test]
@@ -42,10 +55,10 @@ async fn it_connects_when_it_is_polled() {
 }
 
 #[tokio::test]
-async fn messages_are_yielded_as_they_come_until_the_server_ends_the_stream() {
+async fn messages_are_yielded_as_they_come() {
     let gate = Gate::new();
     let answer = gate.clone();
-    let (_server, transport) = listening(move |_| {
+    let (server, transport) = listening(move |_| {
         Answer::sse()
             .raw("id: 0\ndata:\n\n: hi\n\n")
             .event_with("1", progress(1))
@@ -54,6 +67,7 @@ async fn messages_are_yielded_as_they_come_until_the_server_ends_the_stream() {
             // An answer to somebody else, perhaps: it is for the caller to say.
             .event(json!({ "jsonrpc": "2.0", "id": 5, "result": {} }))
             .event(json!([progress(3), progress(4)]))
+            .hang()
     })
     .await;
     let mut listening = transport.listen();
@@ -64,25 +78,54 @@ async fn messages_are_yielded_as_they_come_until_the_server_ends_the_stream() {
     assert_eq!(next_message(&mut listening).await, JsonRpcMessage::response(5, json!({})));
     assert_eq!(step_of(&next_message(&mut listening).await), 3);
     assert_eq!(step_of(&next_message(&mut listening).await), 4);
-    assert!(next(&mut listening).await.is_none());
-    assert!(next(&mut listening).await.is_none(), "it stays ended");
+    assert!(listening.next_is_pending());
+    assert_eq!(gets(&server).len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_the_server_ends_is_taken_up_again() {
+    let (server, transport) = listening(|request| match request.nth {
+        0 => Answer::sse().raw("id: 0\ndata:\n\n").event_with("1", progress(1)).event(progress(2)),
+        // The first comes a second time.
+        1 => Answer::sse().event_with("1", progress(1)).event_with("2", progress(3)),
+        // An id that is taken back is none.
+        2 => Answer::sse().raw(format!("id\ndata: {}\n\n", progress(4))),
+        _ => Answer::sse().event(progress(5)).hang(),
+    })
+    .await;
+    let mut listening = transport.listen();
+    for step in 1..=5 {
+        assert_eq!(step_of(&next_message(&mut listening).await), step);
+    }
+    assert!(listening.next_is_pending());
+    assert_eq!(positions(&server), [None, Some("1".to_owned()), Some("2".to_owned()), None]);
+    for get in gets(&server) {
+        assert_eq!(get.header("mcp-session-id"), Some(SESSION));
+        assert_eq!(get.header("mcp-protocol-version"), Some(VERSION));
+        assert_eq!(get.header("accept"), Some("text/event-stream"));
+    }
+    ping_works(&transport).await;
 }
 
 #[tokio::test]
 async fn an_unreadable_event_is_an_error_and_the_stream_goes_on() {
-    let (_server, transport) = listening(|_| {
+    let (server, transport) = listening(|_| {
         let stream = Answer::sse().event(progress(1)).raw("id: 2\ndata: {\"jsonrpc\":\n\n");
         stream
             .raw(b"data: \"\xff\"\n\n")
             .event(json!({ "jsonrpc": "1.0", "id": 1, "method": "x" }))
             .event(progress(2))
+            .hang()
     })
     .await;
-    let items = rest(transport.listen()).await;
-    assert_eq!(outline(&items), ["notifications/progress", "!", "!", "!", "notifications/progress"]);
-    for item in &items[1..4] {
-        assert_eq!(item.as_ref().unwrap_err().to_json_rpc().code(), -32700);
+    let mut listening = transport.listen();
+    assert_eq!(step_of(&next_message(&mut listening).await), 1);
+    for _ in 0..3 {
+        assert_eq!(next_error(&mut listening).await.to_json_rpc().code(), -32700);
     }
+    assert_eq!(step_of(&next_message(&mut listening).await), 2);
+    assert!(listening.next_is_pending());
+    assert_eq!((gets(&server).len(), server.gone_count()), (1, 0));
 }
 
 #[tokio::test]
@@ -124,18 +167,89 @@ async fn a_server_without_the_stream_is_told_once() {
     }
 }
 
-#[tokio::test]
-async fn trouble_that_may_pass_is_another_error() {
-    for status in [408, 409, 429, 500, 503] {
-        let answer = move |_: &Request| Answer::status(status).header("retry-after", "9").text("later");
-        let (_server, transport) = listening(answer).await;
-        let items = rest(transport.listen()).await;
+/// A transport inside a session of a server on no network, so that its clock may stand still. It answers each GET with this
+/// status, and with `Retry-After` if there is one. Returns the count of GETs, too.
+async fn troubled(status: u16, retry_after: Option<&'static str>) -> (StreamableHttp, Arc<AtomicUsize>) {
+    let gets = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&gets);
+    let client = service_fn(move |request: http::Request<Full<Bytes>>| {
+        let count = Arc::clone(&count);
+        async move {
+            let mut answer = http::Response::builder();
+            if request.method() == http::Method::GET {
+                count.fetch_add(1, Ordering::Relaxed);
+                if let Some(value) = retry_after {
+                    answer = answer.header("retry-after", value);
+                }
+                return Ok::<_, BoxError>(answer.status(status).body(Full::<Bytes>::from("later"))?);
+            }
+            let message: Value = serde_json::from_slice(&request.into_body().collect().await?.to_bytes())?;
+            let Some(id) = message.get("id") else {
+                return Ok(answer.status(202).body(Full::default())?);
+            };
+            let result = match message["method"].as_str() {
+                Some("initialize") => json!({ "protocolVersion": VERSION }),
+                _ => json!({}),
+            };
+            let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
+            let answer = answer.header("content-type", "application/json").header("mcp-session-id", SESSION);
+            Ok(answer.body(Full::from(body))?)
+        }
+    });
+    let backoff = Backoff::default().jitter(0.0, 0.0);
+    let uri = "http://in.memory/mcp".parse().unwrap();
+    let transport = StreamableHttp::with_client(uri, client).backoff(backoff).build().unwrap();
+    handshake(&transport).await;
+    (transport, gets)
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_that_does_not_pass_is_an_error_after_five_attempts() {
+    // Four waits: our own (1, 2, 4 and 8 s), or those that the server asks for where they are longer. After 409 there are
+    // 5 s at least.
+    for (status, retry_after, waited) in [
+        (408, Some("9"), 4 * 9),
+        (409, Some("9"), 4 * 9),
+        (429, Some("9"), 4 * 9),
+        (500, Some("9"), 4 * 9),
+        (503, Some("9"), 4 * 9),
+        (503, Some("3"), 3 + 3 + 4 + 8),
+        (502, None, 1 + 2 + 4 + 8),
+        (409, None, 5 + 5 + 5 + 8),
+    ] {
+        let (transport, gets) = troubled(status, retry_after).await;
+        let started = Instant::now();
+        let items: Vec<_> =
+            tokio::time::timeout(Duration::from_secs(600), transport.listen().collect()).await.unwrap();
+        assert_eq!(started.elapsed(), Duration::from_secs(waited), "{status}");
+        assert_eq!(gets.load(Ordering::Relaxed), 5, "{status}");
         assert_eq!(outline(&items), ["!"], "{status}");
         let error = items[0].as_ref().unwrap_err();
         assert!(error.find::<NotOffered>().is_none(), "{error:?}");
-        assert_eq!((error.status().unwrap().as_u16(), error.retry_after().unwrap().as_secs()), (status, 9));
+        assert_eq!(error.status().unwrap().as_u16(), status);
+        let asked = retry_after.map(|asked| Duration::from_secs(asked.parse().unwrap()));
+        assert_eq!(error.retry_after(), asked, "{status}");
         ping_works(&transport).await;
     }
+}
+
+#[tokio::test]
+async fn trouble_that_passes_is_no_error() {
+    let (server, transport) = listening(|request| match request.nth {
+        0 => Answer::status(503),
+        1 => Answer::raw_response("").close(),
+        2 => Answer::sse().event_with("1", progress(1)),
+        // It was accepted: from now on it is not given up.
+        3..=12 => Answer::status(500),
+        _ => Answer::sse().event(progress(2)).hang(),
+    })
+    .await;
+    let mut listening = transport.listen();
+    for step in 1..=2 {
+        assert_eq!(step_of(&next_message(&mut listening).await), step);
+    }
+    let (before, after) = ([None, None, None], vec![Some("1".to_owned()); 11]);
+    assert_eq!(positions(&server), [&before[..], &after].concat());
 }
 
 #[tokio::test]
@@ -170,7 +284,7 @@ async fn two_of_them_listen_side_by_side() {
     let (server, transport) = listening(move |request| {
         let nth = request.nth;
         let step = i64::try_from(nth).unwrap() * 10;
-        Answer::sse().event(progress(step)).wait(&answer[nth]).event(progress(step + 1))
+        Answer::sse().event(progress(step)).wait(&answer[nth]).event(progress(step + 1)).hang()
     })
     .await;
     let mut first = transport.listen();
@@ -181,11 +295,10 @@ async fn two_of_them_listen_side_by_side() {
     ping_works(&transport).await;
     gates[1].open();
     assert_eq!(step_of(&next_message(&mut second).await), 11);
-    assert!(next(&mut second).await.is_none());
     assert!(first.next_is_pending());
     gates[0].open();
     assert_eq!(step_of(&next_message(&mut first).await), 1);
-    assert!(next(&mut first).await.is_none());
+    assert!(first.next_is_pending() && second.next_is_pending());
     assert_eq!(gets(&server).len(), 2);
 }
 
@@ -195,7 +308,7 @@ trait Pending {
 
 impl Pending for mcp_streamable_http::Reply {
     fn next_is_pending(&mut self) -> bool {
-        futures_util::StreamExt::next(self).now_or_never().is_none()
+        self.next().now_or_never().is_none()
     }
 }
 
@@ -211,39 +324,108 @@ async fn dropping_it_closes_the_stream() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_an_error_and_the_end() {
-    let (_server, transport) = listening(|request| match request.nth {
-        0 => Answer::sse().event(progress(1)).close(),
-        _ => Answer::sse().event(progress(1)).reset(),
+async fn a_broken_connection_is_no_error_and_the_stream_is_taken_up_again() {
+    let gates = [Gate::new(), Gate::new()];
+    let read = gates.clone();
+    let (server, transport) = listening(move |request| match request.nth {
+        0 => Answer::sse().event_with("a", progress(1)).wait(&read[0]).close(),
+        1 => Answer::sse().event_with("b", progress(2)).wait(&read[1]).reset(),
+        _ => Answer::sse().event(progress(3)).hang(),
     })
     .await;
-    for _ in 0..2 {
-        let items = rest(transport.listen()).await;
-        assert_eq!(items.len(), 2, "{items:?}");
-        assert!(items[1].as_ref().unwrap_err().find::<BrokenStream>().is_some());
-        ping_works(&transport).await;
+    let mut listening = transport.listen();
+    for (step, gate) in (1..).zip(&gates) {
+        assert_eq!(step_of(&next_message(&mut listening).await), step);
+        gate.open();
     }
+    assert_eq!(step_of(&next_message(&mut listening).await), 3);
+    assert_eq!(positions(&server), [None, Some("a".to_owned()), Some("b".to_owned())]);
+    assert_eq!(transport.session().id().unwrap(), SESSION);
+    ping_works(&transport).await;
+}
+
+/// A transport with this policy, and a server that ends its first listening stream and the session with it. Each session has
+/// an id of its own: `s-0`, `s-1`, and so on.
+async fn forgetful(policy: ReinitializePolicy) -> (Server, StreamableHttp) {
+    let server = server(|request| match (request.method.as_str(), request.rpc_method()) {
+        ("GET", _) => match (request.nth, request.header("mcp-session-id")) {
+            (0, Some("s-0")) => Answer::sse().event_with("1", progress(1)),
+            (_, Some("s-0")) => Answer::status(404),
+            _ => Answer::sse().event_with("1", progress(2)).hang(),
+        },
+        (_, Some("initialize")) => {
+            legacy_handshake(request).unwrap().header("mcp-session-id", format!("s-{}", request.nth))
+        }
+        _ => legacy_handshake(request).unwrap(),
+    })
+    .await;
+    let builder = StreamableHttp::builder(server.url()).backoff(brief());
+    let transport = builder.reinitialize(policy).build().unwrap();
+    handshake(&transport).await;
+    (server, transport)
+}
+
+/// What each request was, with its session and position.
+fn traffic(server: &Server) -> Vec<String> {
+    let requests = server.requests().into_iter();
+    requests
+        .map(|request| {
+            let what = request.rpc_method().unwrap_or(request.method.as_str());
+            let header = |name| request.header(name).unwrap_or("-");
+            format!("{what} {} {}", header("mcp-session-id"), header("last-event-id"))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn after_a_404_it_listens_in_a_new_session() {
+    let (server, transport) = forgetful(ReinitializePolicy::Replay).await;
+    let mut listening = transport.listen();
+    for step in 1..=2 {
+        // Not even the event id of the old session counts in the new one.
+        assert_eq!(step_of(&next_message(&mut listening).await), step);
+    }
+    assert!(listening.next_is_pending());
+    assert_eq!(
+        traffic(&server),
+        [
+            "initialize - -",
+            "notifications/initialized s-0 -",
+            "GET s-0 -",
+            "GET s-0 1",
+            "initialize - -",
+            "notifications/initialized s-1 -",
+            "GET s-1 -",
+        ]
+    );
+    assert_eq!(transport.session().id().unwrap(), "s-1");
 }
 
 #[tokio::test]
 async fn a_404_after_it_was_accepted_is_expiry() {
-    let (_server, transport) = listening(|request| match request.nth {
-        0 => Answer::sse().event(progress(1)),
-        _ => Answer::status(404),
-    })
-    .await;
-    assert_eq!(rest(transport.listen()).await.len(), 1);
+    let (server, transport) = forgetful(ReinitializePolicy::Fail).await;
     let items = rest(transport.listen()).await;
-    assert_eq!(outline(&items), ["!"]);
-    assert!(items[0].as_ref().unwrap_err().is_session_expired());
+    assert_eq!(outline(&items), ["notifications/progress", "!"]);
+    assert!(items[1].as_ref().unwrap_err().is_session_expired());
     assert!(transport.session().is_expired());
+    // The 404 is the last that was sent.
+    assert_eq!(traffic(&server)[2..], ["GET s-0 -", "GET s-0 1"]);
 }
 
 #[tokio::test]
 async fn it_survives_layers_around_the_messages() {
-    let (_server, transport) = listening(|_| Answer::sse().event(progress(1))).await;
+    let (server, transport) = listening(|request| match request.nth {
+        0 => Answer::sse().event(progress(1)),
+        _ => Answer::sse().event(progress(2)).hang(),
+    })
+    .await;
     let transport = transport.layer(tower::limit::ConcurrencyLimitLayer::new(1));
-    assert_eq!(rest(transport.listen()).await.len(), 1);
+    let mut listening = transport.listen();
+    for step in 1..=2 {
+        assert_eq!(step_of(&next_message(&mut listening).await), step);
+        ping_works(&transport).await;
+    }
+    assert_eq!(gets(&server).len(), 2);
 }
 
 #[tokio::test]

@@ -94,10 +94,12 @@ async fn a_function_can_be_the_server() {
     assert_eq!(ask_for_result(&transport, list).await, json!({ "tools": [] }));
     let items = rest(send(&transport, call(2)).await.unwrap()).await;
     assert_eq!(outline(&items), ["notifications/progress", "="]);
-    let items = rest(transport.listen()).await;
-    assert_eq!(outline(&items), ["notifications/progress"]);
+    let mut listening = transport.listen();
+    assert_eq!(step_of(&next_message(&mut listening).await), 1);
     soon(transport.terminate()).await.unwrap();
     assert_eq!(transport.session().id(), None);
+    // There is nothing to listen to any more.
+    assert!(next(&mut listening).await.is_none());
     assert_eq!(
         log.take(),
         [

@@ -89,20 +89,30 @@ async fn a_silent_stream_is_a_timeout_if_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_silent_listening_stream_ends_with_the_timeout() {
-    let server = server(|request| match (request.method.as_str(), request.rpc_method()) {
-        ("GET", _) => Answer::sse().event(progress(1)).hang(),
+async fn a_silent_listening_stream_is_closed_and_opened_again() {
+    let server = server(|request| match (request.method.as_str(), request.nth) {
+        ("GET", 0) => Answer::sse().event_with("7", progress(1)).hang(),
+        ("GET", _) => Answer::sse().event(progress(2)).hang(),
         _ => legacy_handshake(request).unwrap(),
     })
     .await;
     let limits = Limits::default().idle_timeout(SHORT);
-    let transport = StreamableHttp::builder(server.url()).limits(limits).build().unwrap();
+    let transport = StreamableHttp::builder(server.url()).limits(limits).backoff(brief()).build().unwrap();
     handshake(&transport).await;
     let mut listening = transport.listen();
-    next_message(&mut listening).await;
-    assert_timed_out(&next_error(&mut listening).await, "idle_timeout", SHORT);
-    assert!(next(&mut listening).await.is_none());
+    assert_eq!(step_of(&next_message(&mut listening).await), 1);
+    let started = Instant::now();
+    // It is no error: what the server has kept comes on the next connection.
+    assert_eq!(step_of(&next_message(&mut listening).await), 2);
+    assert!(started.elapsed() >= SHORT, "{:?}", started.elapsed());
     server.gone().await;
+    let requests = server.requests();
+    let positions: Vec<_> = requests
+        .iter()
+        .filter(|request| request.method == "GET")
+        .map(|get| get.header("last-event-id"))
+        .collect();
+    assert_eq!(positions, [None, Some("7")]);
     ping_works(&transport).await;
 }
 
