@@ -1,19 +1,23 @@
 //! Sessions that the server has forgotten.
 
-use mcp_streamable_http::StreamableHttp;
 use mcp_streamable_http::error::SessionExpired;
+use mcp_streamable_http::{Error, ReinitializePolicy, StreamableHttp};
 use serde_json::{Value, json};
 
 use crate::common::*;
 use crate::support::mcp::{SESSION, error, legacy_handshake, result};
-use crate::support::{Answer, Gate, Request};
+use crate::support::{Answer, Gate, Request, Server};
 
 const ID: &str = "mcp-session-id";
 
 #[tokio::test]
 async fn a_404_ends_the_session_until_there_is_another() {
-    let (server, transport) = session(|_| Answer::status(404).body("text/html", "<h1>Not Found</h1>")).await;
+    let server = session_server(|_| Answer::status(404).body("text/html", "<h1>Not Found</h1>")).await;
+    let fail = ReinitializePolicy::Fail;
+    let transport = StreamableHttp::builder(server.url()).reinitialize(fail).build().unwrap();
+    handshake(&transport).await;
     let error = ask(&transport, call(1)).await.unwrap_err();
+    assert_eq!(server.requests().len(), 3);
     assert!(error.is_session_expired() && !error.is_timeout() && !error.may_have_run());
     assert_eq!(error.status().unwrap(), 404);
     assert!(error.to_string().contains("404") && error.to_string().contains("initialize"), "{error}");
@@ -117,17 +121,19 @@ async fn a_404_without_a_session_is_not_expiry() {
     ping_works(&transport).await;
 }
 
-#[tokio::test]
-async fn a_late_404_leaves_the_next_session_alone() {
+/// A call is in flight when a second handshake begins the session `s-2`, and then finds that `s-1` is gone. Returns the
+/// server, the transport, and what becomes of the call.
+async fn late_404(policy: ReinitializePolicy) -> (Server, StreamableHttp, Result<Value, Error>) {
     let gate = Gate::new();
     let answer = gate.clone();
     let server = server(move |request| match (request.rpc_method(), request.nth) {
         (Some("initialize"), 1) => legacy_handshake(request).unwrap().header(ID, "s-2"),
-        (Some("tools/call"), _) => Answer::status(404).head_after(&answer),
+        (Some("tools/call"), 0) => Answer::status(404).head_after(&answer),
+        (Some("tools/call"), _) => Answer::json(200, result(request, json!({ "sum": 5 }))),
         _ => legacy_handshake(request).unwrap(),
     })
     .await;
-    let transport = transport(&server);
+    let transport = StreamableHttp::builder(server.url()).reinitialize(policy).build().unwrap();
     handshake(&transport).await;
     let late = tokio::spawn({
         let transport = transport.clone();
@@ -135,12 +141,38 @@ async fn a_late_404_leaves_the_next_session_alone() {
     });
     server.wait_for(3).await;
     handshake(&transport).await;
-
     gate.open();
-    assert!(late.await.unwrap().unwrap_err().is_session_expired());
+    let outcome = late.await.unwrap().map(|response| response.result().unwrap());
+    (server, transport, outcome)
+}
+
+/// The sessions that the requests with this method were sent in.
+fn sessions_of(server: &Server, method: &str) -> Vec<Option<String>> {
+    let sent = server.requests().into_iter().filter(|request| is(request, method));
+    sent.map(|request| request.header(ID).map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_late_404_sends_the_call_again_in_the_session_that_there_is() {
+    let (server, transport, outcome) = late_404(ReinitializePolicy::Replay).await;
+    assert_eq!(outcome.unwrap(), json!({ "sum": 5 }));
+    assert_eq!(sessions_of(&server, "tools/call"), [Some(SESSION.to_owned()), Some("s-2".to_owned())]);
+    // The application has begun that session, so there is no third.
+    assert_eq!(sessions_of(&server, "initialize"), [None, None]);
     assert_eq!(transport.session().id().unwrap(), "s-2");
-    ping_works(&transport).await;
-    assert_eq!(server.requests().last().unwrap().header(ID), Some("s-2"));
+}
+
+#[tokio::test]
+async fn a_late_404_leaves_the_next_session_alone() {
+    for policy in [ReinitializePolicy::Renew, ReinitializePolicy::Fail] {
+        let (server, transport, outcome) = late_404(policy).await;
+        assert!(outcome.unwrap_err().is_session_expired(), "{policy:?}");
+        assert_eq!(sessions_of(&server, "tools/call"), [Some(SESSION.to_owned())], "{policy:?}");
+        assert_eq!(sessions_of(&server, "initialize"), [None, None], "{policy:?}");
+        assert_eq!(transport.session().id().unwrap(), "s-2", "{policy:?}");
+        ping_works(&transport).await;
+        assert_eq!(server.requests().last().unwrap().header(ID), Some("s-2"));
+    }
 }
 
 #[tokio::test]
