@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use mcp_streamable_http::error::{BrokenStream, EndedStream, NotSent, TooLarge, Undecodable};
+use mcp_streamable_http::error::{BrokenStream, EndedStream, GaveUp, NotSent, TooLarge, Undecodable};
 use mcp_streamable_http::{Error, Limits, StreamableHttp};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::support::{Answer, Request};
 async fn error_of(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Error {
     let server = server(answer).await;
     let limits = Limits::default().max_json_bytes(2000).max_event_bytes(2000);
-    let transport = StreamableHttp::builder(server.url()).limits(limits).build().unwrap();
+    let transport = StreamableHttp::builder(server.url()).limits(limits).backoff(brief()).build().unwrap();
     // On a connection that was used before, as most are.
     ping_works(&transport).await;
     let error = ask(&transport, call(1)).await.unwrap_err();
@@ -65,7 +65,8 @@ async fn half_a_head() {
 async fn nobody_at_home() {
     // Bound and closed again, so that nobody else has it.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let transport = StreamableHttp::new(format!("http://{address}/mcp?key=s3cret").parse().unwrap()).unwrap();
+    let url = format!("http://{address}/mcp?key=s3cret").parse().unwrap();
+    let transport = StreamableHttp::builder(url).retry(never_again()).build().unwrap();
     for id in 0..2 {
         let error = ask(&transport, call(id)).await.unwrap_err();
         assert_is::<NotSent>(&error, -32000);
@@ -120,8 +121,35 @@ async fn chunks_that_are_none() {
 async fn a_stream_that_ends_without_the_response() {
     let error = error_of(|_| Answer::sse()).await;
     assert_is::<EndedStream>(&error, -32000);
-    let error = error_of(|_| Answer::sse().event_with("1", progress(1)).raw(": bye\n\n")).await;
+    let error = error_of(|_| Answer::sse().event(progress(1)).raw(": bye\n\n")).await;
     assert_is::<EndedStream>(&error, -32000);
+    // An id that was taken back is none.
+    let error = error_of(|_| Answer::sse().event_with("1", progress(1)).raw("id\ndata:\n\n")).await;
+    assert_is::<EndedStream>(&error, -32000);
+}
+
+#[tokio::test]
+async fn a_stream_with_ids_that_ends_without_the_response() {
+    // It is taken up again, which the server refuses, or is of no use.
+    let refused = |request: &Request| {
+        assert_eq!((request.nth, request.header("last-event-id")), (0, Some("1")));
+        Answer::status(405)
+    };
+    let useless = |request: &Request| {
+        assert_eq!(request.header("last-event-id"), Some("1"));
+        assert!(request.nth < 5, "there are five attempts");
+        Answer::sse().event_with("1", progress(1))
+    };
+    for (attempts, answer) in [(1, refused as fn(&Request) -> Answer), (5, useless)] {
+        let error = error_of(move |request| match request.method.as_str() {
+            "GET" => answer(request),
+            _ => Answer::sse().event_with("1", progress(1)),
+        })
+        .await;
+        assert_is::<GaveUp>(&error, -32000);
+        assert_eq!(error.find::<GaveUp>().unwrap().attempts(), attempts);
+        assert!(error.find::<EndedStream>().is_none() && error.to_string().contains("ended"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ impl std::error::Error for Refused {}
 async fn the_errors_of_layers_and_clients_can_be_found() {
     let client = service_fn(|_: Request<Full<Bytes>>| async { Err::<Response<Full<Bytes>>, _>(Refused(1)) });
     let under = StreamableHttp::with_client("http://in.memory/".parse().unwrap(), client).build().unwrap();
-    let error = ask(&under, ping(1)).await.unwrap_err();
+    let error = ask(&under, call(1)).await.unwrap_err();
     assert_eq!(error.find::<Refused>(), Some(&Refused(1)));
     assert_eq!((error.to_string().as_str(), error.to_json_rpc().code()), ("refused 1", -32000));
 
@@ -149,7 +149,7 @@ async fn the_errors_of_layers_and_clients_can_be_found() {
         assert!(error.find::<Refused>().is_some());
         Refused(2)
     }));
-    assert_eq!(ask(&over, ping(1)).await.unwrap_err().find::<Refused>(), Some(&Refused(2)));
+    assert_eq!(ask(&over, call(1)).await.unwrap_err().find::<Refused>(), Some(&Refused(2)));
 }
 
 /// All that a session does, the stream of one call beside another call.

@@ -119,7 +119,9 @@ fn tempt(request: &Request, name: &str) -> Answer {
 
 fn answer(request: &Request) -> Answer {
     let answer = match (request.method.as_str(), request.rpc_method()) {
-        ("GET", _) if request.nth == 0 => {
+        // What takes up a stream of a call again.
+        ("GET", _) if request.header("last-event-id").is_some() => Answer::status(403).text(SESSION),
+        ("GET", _) if request.nth == 1 => {
             Answer::sse().raw(format!("data: {SESSION}\n\n")).event(progress(1))
         }
         ("GET", _) => Answer::status(403).header("www-authenticate", "Basic s3cr3t-basic"),
@@ -145,7 +147,8 @@ async fn session_full_of_secrets(output: &Output) {
     let server = Server::start(answer).await;
     // Not marked as sensitive: not everybody does.
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(BEARER))]);
-    let builder = StreamableHttp::builder(server.url_of("/mcp?key=s3cr3t-key")).headers(headers);
+    let builder =
+        StreamableHttp::builder(server.url_of("/mcp?key=s3cr3t-key")).headers(headers).backoff(brief());
     output.add(&format!("{builder:?}\n"));
     let transport = builder.build().unwrap();
     handshake(&transport).await;
@@ -224,6 +227,7 @@ async fn what_keeps_a_transport_from_being_built_is_told_without_secrets() {
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let uri = format!("http://localhost:{port}/mcp?s3cr3t-query").parse().unwrap();
-    output.error(&ask(&StreamableHttp::new(uri).unwrap(), ping(1)).await.unwrap_err());
+    let transport = StreamableHttp::builder(uri).retry(never_again()).build().unwrap();
+    output.error(&ask(&transport, ping(1)).await.unwrap_err());
     assert!(!output.text().contains(MARK), "{}", output.text());
 }
