@@ -167,13 +167,17 @@ fn a_request_under_a_number_that_is_no_integer_is_refused() {
 }
 
 #[test]
-fn options_move_into_the_request_and_headers_out_of_them() {
+fn options_move_into_the_request() {
     #[derive(Clone, Debug, PartialEq)]
     struct Mine(u8);
-    let message = ping(1).with(Mine(7)).with(extra(&[("x-a", "1")]));
+    let headers = extra(&[("x-a", "1")]);
+    let message = ping(1).with(Mine(7)).with(headers.clone());
     let request = Client::new().wrapped(message);
     assert_eq!(request.extensions().get::<Mine>(), Some(&Mine(7)));
-    assert!(request.extensions().get::<ExtraHeaders>().is_none());
+    // Beside the headers themselves, for what sends another request in the place of this one.
+    assert_eq!(request.headers(), &headers.0);
+    assert_eq!(request.extensions().get::<ExtraHeaders>().unwrap().0, headers.0);
+    assert!(Client::new().wrapped(ping(2)).extensions().get::<ExtraHeaders>().is_none());
     assert!(request.body().message().unwrap().extensions().is_empty());
 }
 
