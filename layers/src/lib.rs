@@ -97,7 +97,7 @@ pub use self::message::{
     JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Params, RequestId,
     ResultError,
 };
-pub use self::mirror_headers::{MirrorHeaders, MirrorHeadersLayer};
+pub use self::mirror_headers::{InvalidTool, MirrorHeaders, MirrorHeadersLayer, ToolHeaders};
 pub use self::payload::{Expects, Payload};
 pub use self::protocol_version::{StampVersion, StampVersionLayer};
 pub use self::raw_json::RawJson;

@@ -60,6 +60,14 @@ impl RawJson {
         Self(text)
     }
 
+    /// The string, if it is one: a slice, unless it has escapes.
+    pub(crate) fn as_string(&self) -> Option<ByteString> {
+        match serde_json::Deserializer::from_str(&self.0).deserialize_str(Name).ok()? {
+            Cow::Borrowed(value) => Some(self.0.slice_ref(value)),
+            Cow::Owned(value) => Some(value.into()),
+        }
+    }
+
     pub(crate) fn text(&self) -> &ByteString {
         &self.0
     }
@@ -138,7 +146,7 @@ impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Members<F> {
 }
 
 /// A member's name, borrowed where it can be: serde's own `Cow` never is.
-struct Name;
+pub(crate) struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
     type Value = Cow<'de, str>;

@@ -119,7 +119,7 @@ where
                 let extra = request.extensions().get::<ExtraHeaders>().cloned();
                 let mut message = message.clone();
                 extra.map(|extra| message.extensions_mut().insert(extra));
-                Role::Initialize { handshake, request: message }
+                Role::Initialize { handshake, request: Box::new(message) }
             }
             _ if self.session.version_of(&request).is_some_and(|version| version.era() == Era::Modern) => {
                 Role::None
@@ -156,7 +156,7 @@ enum Role {
     /// Its result begins one.
     Initialize {
         handshake: Handshake,
-        request: JsonRpcRequest,
+        request: Box<JsonRpcRequest>,
     },
     /// It was sent in this one, which may be without an id.
     Member {
@@ -191,7 +191,7 @@ where
         Poll::Ready(match std::mem::replace(this.role, Role::None) {
             Role::None => Ok(response),
             Role::Initialize { handshake, request } => {
-                Ok(begin(this.session.clone(), handshake, request, response))
+                Ok(begin(this.session.clone(), handshake, *request, response))
             }
             Role::Member { session: sent_in, method, is_request } => {
                 let mut response = match sent_in.mark.id() {

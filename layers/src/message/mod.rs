@@ -18,6 +18,7 @@
 //! # Ok::<(), mcp_streamable_http_layers::error::Undecodable>(())
 //! ```
 
+mod arguments;
 mod codec;
 mod error_object;
 mod facts;
@@ -164,6 +165,11 @@ impl JsonRpcRequest {
     /// Whether the answer is to be a task (MCP 2025-11-25 §Tasks), which is then cancelled by other means.
     pub(crate) fn is_task(&self) -> bool {
         self.facts().task
+    }
+
+    /// The text of the argument of a tool call at `path`.
+    pub(crate) fn argument(&self, path: &[Box<str>]) -> Option<ByteString> {
+        self.facts().arguments.as_ref()?.at(self.params()?.text(), path)
     }
 
     /// Whether it answers what the server asked for in its last result (`requestState`, `inputResponses`).

@@ -36,6 +36,11 @@ impl JsonRpcResponse {
         self.id.as_ref()
     }
 
+    /// The same response with another result.
+    pub(crate) fn with_result(self, result: RawJson) -> Self {
+        Self { outcome: Ok(result), ..self }
+    }
+
     pub(crate) fn set_id(&mut self, id: RequestId) -> Option<RequestId> {
         self.id.replace(id)
     }
