@@ -268,3 +268,96 @@ async fn after_another_handshake_it_listens_in_the_new_session() {
     assert_eq!(step(&next(&mut channel).await), 2);
     silent(&mut channel).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_handshake_opens_one_stream_and_not_before_it_is_over() {
+    let sessions = AtomicUsize::new(0);
+    let mut server = Server::scripted(move |seen| match seen.what() {
+        "initialize" => {
+            let session = format!("s-{}", sessions.fetch_add(1, Ordering::Relaxed));
+            legacy(seen).map(|answer| answer.header("mcp-session-id", &session))
+        }
+        "notifications/initialized" => None,
+        _ => legacy(seen),
+    });
+    let mut channel = server.transport().channel();
+    handshake(&mut channel).await;
+    server.expect("notifications/initialized").await.accept();
+    let first = server.expect("GET").await.open();
+    handshake(&mut channel).await;
+    let notified = server.expect("notifications/initialized").await;
+    settle().await;
+    assert!(first.is_dropped());
+    assert_eq!(server.count("GET"), 1, "before initialized was accepted");
+    notified.accept();
+    settle().await;
+    assert_eq!(server.count("GET"), 2);
+    assert_eq!(server.expect("GET").await.seen.header("mcp-session-id"), Some("s-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_listening_when_another_handshake_begins() {
+    let mut server = Server::scripted(|seen| match seen.what() {
+        "initialize" if seen.has_id(10) => None,
+        _ => legacy(seen),
+    });
+    let mut channel = server.transport().channel();
+    handshake(&mut channel).await;
+    let events = server.expect("GET").await.open();
+    send(&channel.sender(), [initialize(10)]);
+    let _unanswered = server.expect("initialize").await;
+    settle().await;
+    assert!(events.is_dropped());
+    pass(60).await;
+    assert_eq!(server.count("GET"), 1, "nor does it try again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_acceptance_of_an_earlier_handshake_opens_no_stream() {
+    let mut server = Server::scripted(|seen| match seen.what() {
+        "notifications/initialized" => None,
+        _ => legacy(seen),
+    });
+    let mut channel = server.transport().channel();
+    handshake(&mut channel).await;
+    let earlier = server.expect("notifications/initialized").await;
+    // It is overtaken by then.
+    pass(6).await;
+    handshake(&mut channel).await;
+    let later = server.expect("notifications/initialized").await;
+    earlier.accept();
+    settle().await;
+    assert_eq!(server.count("GET"), 0);
+    later.accept();
+    server.expect("GET").await;
+    settle().await;
+    assert_eq!(server.count("GET"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_say_where_their_stream_would_be_resumed() {
+    let (mut server, mut channel, events) = listening().await;
+    let with_id = |id: &str, message: &serde_json::Value| format!("id: {id}\ndata: {message}\n\n");
+    send(&channel.sender(), [request(1)]);
+    let call = server.expect("ping").await.open();
+    call.send(&progress(1));
+    let answer = call.seen.result(json!({}));
+    call.send_text(with_id("c-2", &progress(2)));
+    call.send(&progress(3));
+    call.send_text(with_id("c-4", &answer));
+    for expected in [None, Some("c-2"), Some("c-2"), Some("c-4")] {
+        assert_eq!(next(&mut channel).await.last_event_id.as_deref(), expected);
+    }
+    // Each stream has its own.
+    events.send(&progress(1));
+    events.send_text(with_id("e-2", &progress(2)));
+    for expected in [None, Some("e-2")] {
+        assert_eq!(next(&mut channel).await.last_event_id.as_deref(), expected);
+    }
+    // There is none in an answer that is no stream, nor in one that failed before it was.
+    send(&channel.sender(), [request(2), numbered(3, 3)]);
+    server.expect("ping").await.result(json!({}));
+    assert_eq!(next(&mut channel).await.last_event_id, None);
+    server.expect("call").await.answer(Answer::status(500));
+    assert_eq!(next(&mut channel).await.last_event_id, None);
+}
