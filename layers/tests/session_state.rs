@@ -1,5 +1,11 @@
 //! The state of a connection as an application sees it: stored and taken up again, and watched.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in a test a panic is how it fails, in its helpers too"
+)]
+
 mod common;
 
 use common::client::{Client, RESULT};
