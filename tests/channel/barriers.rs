@@ -1,7 +1,11 @@
 //! What waits for the handshake.
 
+use std::time::Duration;
+
 use mcp_streamable_http::RequestId;
 use mcp_streamable_http::channel::{Channel, Origin};
+use mcp_streamable_http::error::TimedOut;
+use mcp_streamable_http::options::Deadline;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -78,6 +82,23 @@ async fn an_initialize_that_fails_holds_nothing_up() {
         assert_eq!(answer.failure.is_some().then(|| failure(&answer)), code);
         is_released(&mut server).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_while_a_request_waits_is_told_when_it_would_be_sent() {
+    let mut server = Server::manual();
+    let (mut channel, first) = in_handshake(&mut server).await;
+    let deadline = Deadline::within(Duration::from_secs(5));
+    send(&channel.sender(), [numbered(2, 2).with(deadline)]);
+    pass(10).await;
+    silent(&mut channel).await;
+    let answer = legacy(&first.seen).unwrap();
+    first.answer(answer);
+    assert_eq!(id(&next(&mut channel).await), 0);
+    let item = next(&mut channel).await;
+    assert!(item.failure.as_ref().unwrap().find::<TimedOut>().is_some());
+    assert_eq!(id(&item), 2);
+    is_released(&mut server).await;
 }
 
 #[tokio::test(start_paused = true)]
