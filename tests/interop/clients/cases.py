@@ -39,6 +39,7 @@ class Server:
 SERVERS = {
     "sse": Server("interop-python"),
     "json": Server("interop-python", reports=0),
+    "resume": Server("interop-python"),
     "stateless": Server("interop-python", has_sessions=False),
     "modern": Server("interop-python", mode="auto", version=MODERN_VERSION, has_sessions=False),
     "everything": Server(

@@ -18,8 +18,19 @@ from typing import Any
 
 import mcp_types as types
 from cases import SERVERS, Case, Ear, Host, call, cause, refused, text_of
+from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
-from support import Lines, Tap, bridged, eventually, require, require_equal, status_in_session
+from support import (
+    PATIENCE_SECONDS,
+    Lines,
+    OwnServer,
+    Tap,
+    bridged,
+    eventually,
+    require,
+    require_equal,
+    status_in_session,
+)
 
 # Longer than any wait of a scenario, shorter than that of the test that runs it.
 LIMIT_SECONDS = 45.0
@@ -288,6 +299,75 @@ async def expiry(case: Case) -> None:
         require(others.pop().encode() in ends[0], f"another session was ended: {ends[0]!r}")
 
 
+async def travel(client: Client, hang_up: bool, in_each_leg: Callable[[], Awaitable[None]] | None = None) -> None:
+    """A call whose stream breaks in every leg: each report arrives once and in order, and the result comes last."""
+    name = str(uuid.uuid4())
+    legs = 3
+    reports: asyncio.Queue[float] = asyncio.Queue()
+
+    async def report(done: float, _total: float | None, _message: str | None) -> None:
+        reports.put_nowait(done)
+
+    arguments = {"name": name, "legs": legs, "hang_up": hang_up}
+    travelling = asyncio.create_task(call(client, "travel", arguments, progress_callback=report))
+    for leg in range(legs):
+        for step in (2 * leg + 1, 2 * leg + 2):
+            done = await asyncio.wait_for(reports.get(), PATIENCE_SECONDS)
+            require_equal("progress", done, float(step))
+        if in_each_leg is not None:
+            await in_each_leg()
+        await call(client, "proceed", {"name": name})
+    require_equal("result", await travelling, f"trip 1 arrived after {legs} legs")
+    require_equal("further reports", reports.qsize(), 0)
+
+
+async def polling(case: Case) -> None:
+    """The server hangs up in the middle of a call, and lets the client come back."""
+    async with Tap.on(case.url) as tap, case.connect(tap.url) as client:
+        await travel(client, hang_up=True)
+        returns = [head for head in tap.requests("GET") if b"last-event-id:" in head.lower()]
+        require(len(returns) >= 3, f"the client came back {len(returns)} times")
+        await asyncio.gather(*(travel(client, hang_up=True) for _ in range(4)))
+
+
+async def cuts(case: Case) -> None:
+    """The connection breaks, several times in one call."""
+    async with Tap.on(case.url) as tap, case.connect(tap.url) as client:
+
+        async def cut() -> None:
+            await tap.cut()
+
+            async def resumed() -> bool:
+                return tap.resumed() == 1
+
+            await eventually("the stream is taken up again", resumed)
+
+        await travel(client, hang_up=False, in_each_leg=cut)
+        await case.echoes(client, "still here")
+
+
+async def restart(case: Case) -> None:
+    """The server is killed and started again: the client need not do anything."""
+    ear = Ear()
+    name = str(uuid.uuid4())
+    async with OwnServer.start("sse") as server, case.connect(server.url, message_handler=ear) as client:
+        await case.echoes(client, "hello")
+        await server.restart()
+        await case.echoes(client, "after one restart")
+        await ear.hears("notifications/tools/list_changed", lambda: call(client, "announce"))
+
+        async def running() -> bool:
+            return await call(client, "fate", {"name": name}) == "running"
+
+        # It is told that a call which was under way is lost, and the next is answered.
+        lingering = asyncio.create_task(call(client, "linger", {"name": name}))
+        await eventually("the call is being served", running)
+        await server.restart()
+        error = await refused(asyncio.wait_for(lingering, PATIENCE_SECONDS))
+        require_equal("error", error.code, types.CONNECTION_CLOSED)
+        await case.echoes(client, "after two restarts")
+
+
 async def unparsable(case: Case) -> None:
     async with case.lines() as lines:
         await lines.greet(case.server.version)
@@ -349,6 +429,9 @@ SCENARIOS: dict[str, Callable[[Case], Awaitable[None]]] = {
         end,
         end_while_calling,
         expiry,
+        polling,
+        cuts,
+        restart,
         unparsable,
         unreachable,
     )

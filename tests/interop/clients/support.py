@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sys
 import tempfile
 import time
 import urllib.error
@@ -19,6 +20,8 @@ from mcp.client.stdio import stdio_client
 
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
+
+SERVER_PROGRAM = Path(__file__).parent.parent / "servers" / "python_server.py"
 
 # How long the bridge may take to end when its input does.
 GRACE_SECONDS = 6.0
@@ -185,6 +188,21 @@ class Tap:
         """Whether the server was sent this text, in one request."""
         return any(text.encode() in connection.sent for connection in self.connections)
 
+    async def cut(self) -> None:
+        """Cuts all connections, and forgets them. Later ones are relayed."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.connections.clear()
+
+    def resumed(self) -> int:
+        """How many connections of those since the last cut carry a stream that was taken up again, and is live."""
+        return sum(
+            connection.listens() and b"last-event-id:" in connection.sent.lower() and b"retry:" in connection.received
+            for connection in self.connections
+        )
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -213,6 +231,45 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reco
         writer.write(data)
         await writer.drain()
     writer.close()
+
+
+class OwnServer:
+    """The Python server for one scenario alone, which may kill it, and start it again where it was."""
+
+    def __init__(self, mode: str) -> None:
+        self.url = ""
+        self._mode = mode
+        self._process: asyncio.subprocess.Process | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, mode: str) -> AsyncIterator["OwnServer"]:
+        server = cls(mode)
+        try:
+            await server._launch(0)
+            yield server
+        finally:
+            await server._kill()
+
+    async def restart(self) -> None:
+        await self._kill()
+        port = urlsplit(self.url).port
+        assert port is not None
+        await self._launch(port)
+
+    async def _launch(self, port: int) -> None:
+        pipe = asyncio.subprocess.PIPE
+        arguments = [sys.executable, "-B", str(SERVER_PROGRAM), self._mode, str(port)]
+        self._process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe)
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE_SECONDS)
+        require(line.startswith(b"LISTENING "), f"the server does not say where it listens: {line!r}")
+        self.url = line.decode().split()[1]
+
+    async def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
 
 
 async def status_in_session(url: str, session: str, method: str, message: dict[str, Any] | None = None) -> int:

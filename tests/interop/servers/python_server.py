@@ -1,6 +1,6 @@
 """A server on the official Python SDK, for the interoperability suite to drive.
 
-    python python_server.py MODE
+    python python_server.py MODE [PORT]
 
 Once it accepts connections it prints one line to stdout, `LISTENING http://127.0.0.1:PORT/mcp`. It exits when its
 stdin closes, so it cannot outlive the test that started it. Logs go to stderr.
@@ -11,6 +11,7 @@ stateless path of that revision, any other takes the path of the `initialize` ha
     sse        handshake with sessions; every request is answered by an SSE stream
     json       handshake with sessions; every request is answered by one JSON body
     stateless  handshake without sessions; SSE streams
+    resume     as `sse`, with event ids: streams can be resumed with `Last-Event-ID`
     modern     2026-07-28 only: requests of the handshake era are refused, so no client falls back unnoticed
 """
 
@@ -21,11 +22,14 @@ import socket
 import sys
 import threading
 import warnings
+from collections import Counter, defaultdict
 from typing import Annotated
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
+from mcp.server.streamable_http import EventMessage, EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, CreateMessageResult, SamplingMessage, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
@@ -157,6 +161,37 @@ async def gather(name: str, size: int, number: int) -> str:
 
 
 @server.tool()
+async def broadcast(text: str, ctx: Context) -> str:
+    """Log a text on the GET stream."""
+    await ctx.session.send_log_message("info", text)
+    return "sent"
+
+
+trips: Counter[str] = Counter()
+permits: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0))
+
+
+@server.tool()
+async def travel(name: str, legs: int, hang_up: bool, ctx: Context) -> str:
+    """Report progress twice in every leg, hang up in between if asked to (mode `resume`), and wait for `proceed`."""
+    trips[name] += 1
+    for leg in range(legs):
+        await ctx.report_progress(2 * leg + 1, 2 * legs)
+        if hang_up:
+            await ctx.close_sse_stream()
+        await ctx.report_progress(2 * leg + 2, 2 * legs)
+        await permits[name].acquire()
+    return f"trip {trips[name]} arrived after {legs} legs"
+
+
+@server.tool()
+async def proceed(name: str) -> str:
+    """Let the calls of `travel` with this name begin one more leg."""
+    permits[name].release()
+    return "go"
+
+
+@server.tool()
 def refuse(code: int, message: str) -> str:
     """Answer with a JSON-RPC error."""
     raise MCPError(code, message, {"by": "refuse"})
@@ -180,6 +215,33 @@ def greet_in_german(name: str) -> str:
     return f"Sage {name} guten Tag."
 
 
+class MemoryEventStore(EventStore):
+    """Keeps every event of every stream; an event's id is its position."""
+
+    def __init__(self):
+        self.events = []
+
+    async def store_event(self, stream_id, message):
+        self.events.append((stream_id, message))
+        return str(len(self.events) - 1)
+
+    async def replay_events_after(self, last_event_id, send_callback):
+        if not last_event_id.isdigit() or int(last_event_id) >= len(self.events):
+            return None
+        last = int(last_event_id)
+        stream_id = self.events[last][0]
+        for position, (stream, message) in enumerate(self.events[last + 1 :], last + 1):
+            if stream == stream_id and message is not None:
+                await send_callback(EventMessage(message, str(position)))
+        return stream_id
+
+
+class ResumableSessions(StreamableHTTPSessionManager):
+    """Gives every session its own store: streams are named by the ids of requests, which sessions have in common."""
+
+    event_store = property(lambda self: MemoryEventStore(), lambda self, store: None)
+
+
 async def refuse_handshake_era(ctx, call_next):
     """Middleware of the mode `modern`."""
     if ctx.protocol_version != LATEST_MODERN_VERSION:
@@ -191,10 +253,14 @@ async def refuse_handshake_era(ctx, call_next):
 def app(mode):
     if mode == "modern":
         server.middleware.append(refuse_handshake_era)
-    return server.streamable_http_app(
+    application = server.streamable_http_app(
         json_response=mode == "json",
         stateless_http=mode in ("stateless", "modern"),
+        retry_interval=100 if mode == "resume" else None,
     )
+    if mode == "resume":
+        server.session_manager.__class__ = ResumableSessions
+    return application
 
 
 class AnnouncingServer(uvicorn.Server):
@@ -213,14 +279,15 @@ def exit_when_stdin_closes():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["sse", "json", "stateless", "modern"])
-    mode = parser.parse_args().mode
+    parser.add_argument("mode", choices=["sse", "json", "stateless", "resume", "modern"])
+    parser.add_argument("port", type=int, nargs="?", default=0)
+    arguments = parser.parse_args()
 
     # Sampling is deprecated; clients are asked all the same.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     threading.Thread(target=exit_when_stdin_closes, daemon=True).start()
-    config = uvicorn.Config(app(mode), log_level="warning")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    config = uvicorn.Config(app(arguments.mode), log_level="warning")
+    with socket.create_server(("127.0.0.1", arguments.port)) as listener:
         AnnouncingServer(config).run(sockets=[listener])
 
 

@@ -38,6 +38,12 @@ impl Client {
         Self { transport, modern: false, last_id: AtomicI64::new(0) }
     }
 
+    /// The same, for a session in which the ids until `last` are used.
+    #[must_use]
+    pub fn with_ids_after(self, last: i64) -> Self {
+        Self { last_id: AtomicI64::new(last), ..self }
+    }
+
     /// A client of the revision 2026-07-28.
     pub fn modern(uri: Uri) -> Self {
         Self { modern: true, ..Self::legacy(uri) }

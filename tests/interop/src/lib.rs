@@ -13,8 +13,10 @@
 
 mod client;
 mod raw;
+mod relay;
 mod server;
 
 pub use self::client::{Client, ToolResult};
 pub use self::raw::send as send_raw;
-pub use self::server::Server;
+pub use self::relay::Relay;
+pub use self::server::{OwnServer, Server};

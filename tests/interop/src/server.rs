@@ -22,6 +22,14 @@ pub struct Server {
     running: OnceLock<(Child, Uri)>,
 }
 
+/// `servers/python_server.py` for one test alone, which may kill it, and start it again where it was.
+#[derive(Debug)]
+pub struct OwnServer {
+    mode: &'static str,
+    child: Child,
+    uri: Uri,
+}
+
 #[derive(Debug)]
 enum Program {
     Python { mode: &'static str },
@@ -42,6 +50,41 @@ impl Server {
     /// Where it listens. The first call starts it, and blocks until it is ready.
     pub fn uri(&self) -> Uri {
         self.running.get_or_init(|| start(self.program.command())).1.clone()
+    }
+}
+
+impl OwnServer {
+    /// Starts it.
+    pub async fn start(mode: &'static str) -> Self {
+        let (child, uri) = launch(Program::Python { mode }.command()).await;
+        Self { mode, child, uri }
+    }
+
+    /// Where it listens, or did so.
+    pub fn uri(&self) -> Uri {
+        self.uri.clone()
+    }
+
+    /// Kills it: it has no time to say anything to anyone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again after it was killed, on the same port.
+    pub async fn start_again(&mut self) {
+        let mut command = Program::Python { mode: self.mode }.command();
+        command.arg(self.uri.port_u16().unwrap().to_string());
+        let (child, uri) = launch(command).await;
+        assert_eq!(uri, self.uri);
+        self.child = child;
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -67,6 +110,11 @@ impl Program {
 
 fn variable(name: &str) -> OsString {
     env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run the suite with tests/interop/run"))
+}
+
+/// While others go on.
+async fn launch(command: Command) -> (Child, Uri) {
+    tokio::task::spawn_blocking(|| start(command)).await.unwrap()
 }
 
 fn start(mut command: Command) -> (Child, Uri) {

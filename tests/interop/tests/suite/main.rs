@@ -15,6 +15,8 @@ mod listening;
 mod modern_only;
 mod profile;
 mod quickstart;
+mod restarts;
+mod resuming;
 mod sessions;
 
 use std::time::Duration;
@@ -54,6 +56,21 @@ macro_rules! handshake {
     };
 }
 
+/// Makes a test of every check of restarts, of a server in the mode `$mode`.
+macro_rules! restarts {
+    ($mode:ident: $($check:ident)+) => {
+        mod restarts {
+            $(
+                #[tokio::test]
+                async fn $check() {
+                    let check = crate::restarts::$check(stringify!($mode));
+                    tokio::time::timeout(crate::PATIENCE, check).await.expect("it hangs");
+                }
+            )+
+        }
+    };
+}
+
 /// Tests in which the client of the Python SDK uses the server through the bridge.
 macro_rules! bridged {
     ($profile:ident: $($scenario:ident)+) => {
@@ -74,8 +91,11 @@ mod sse {
     tests!(SSE, sessions: ends_when_terminated begins_anew_when_ended_by_another
         expires_when_ended_by_another);
     tests!(SSE, listening: hears_of_new_tools);
+    tests!(SSE, resuming: a_cut_call_without_ids_fails);
+    restarts!(sse: between_calls_nobody_notices between_calls_it_is_an_error_if_so_wanted
+        a_call_waits_until_it_is_up_again during_calls_every_call_ends);
     bridged!(SSE: basics texts progress questions questions_while_listening cancellation many listening errors end
-        end_while_calling expiry unparsable unreachable);
+        end_while_calling expiry restart unparsable unreachable);
 
     #[test]
     fn the_quickstart_drives_it() {
@@ -101,11 +121,22 @@ mod stateless {
     bridged!(STATELESS: basics progress many errors end end_while_calling);
 }
 
+mod resume {
+    tests!(RESUME, calls: progress_comes_first many_calls_at_once);
+    tests!(RESUME, sessions: ends_when_terminated begins_anew_when_ended_by_another);
+    tests!(RESUME, listening: hears_of_new_tools);
+    tests!(RESUME, resuming: a_server_that_hangs_up_is_polled many_calls_are_polled_at_once a_cut_call_goes_on
+        many_cut_calls_go_on a_cut_call_is_live_again listening_goes_on_after_a_cut another_takes_a_call_over);
+    restarts!(resume: between_calls_nobody_notices during_calls_every_call_ends);
+    bridged!(RESUME: basics progress polling cuts);
+}
+
 mod everything {
     calls!(EVERYTHING);
     handshake!(EVERYTHING);
     tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
     tests!(EVERYTHING, listening: hears_of_new_resources);
+    tests!(EVERYTHING, resuming: a_call_survives_an_impatient_proxy);
     tests!(EVERYTHING, everything_only: sampling_is_answered_while_the_call_is_open);
     bridged!(EVERYTHING: basics texts progress questions roots cancellation_is_told many listening errors end
         end_while_calling);

@@ -65,6 +65,7 @@ impl Profile {
 pub(crate) static SSE: Profile = python("sse", Era::Sessions, 3);
 pub(crate) static JSON: Profile = python("json", Era::Sessions, 0);
 pub(crate) static STATELESS: Profile = python("stateless", Era::NoSessions, 3);
+pub(crate) static RESUME: Profile = python("resume", Era::Sessions, 3);
 pub(crate) static MODERN: Profile = python("modern", Era::Modern, 3);
 
 const fn python(mode: &'static str, era: Era, reports: usize) -> Profile {
