@@ -206,8 +206,7 @@ async fn without_attempts_nothing_is_resumed() {
         let (mut call, pen) = client.open(text).await;
         drop(pen);
         let error = call.fails_now().await;
-        assert_eq!(error.find::<GaveUp>().map(GaveUp::attempts), Some(0), "{error}");
-        assert!(error.may_have_run() && error.to_json_rpc().code() == -32000);
+        assert!(error.may_have_run() && error.to_json_rpc().code() == -32000, "{error}");
         client.inbox.assert_silent("it is turned off").await;
     }
 }

@@ -29,7 +29,7 @@ use super::common::*;
 pub(crate) const LEGACY: &str = "2025-11-25";
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// As long as anything is waited for; the clock jumps there when there is nothing else to do.
+/// A long time; the clock jumps to its end when there is nothing else to do.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) type Http = BoxCloneSyncService<Request<Full<Bytes>>, Response<Script>, BoxError>;
@@ -111,7 +111,7 @@ impl Inbox {
     pub(crate) fn next(&mut self) -> impl Future<Output = Arrived> {
         let caller = std::panic::Location::caller();
         async move {
-            match timeout(HOUR, self.0.recv()).await {
+            match timeout(2 * HOUR, self.0.recv()).await {
                 Ok(Some(arrived)) => arrived,
                 _ => panic!("nothing was sent: {caller}"),
             }
