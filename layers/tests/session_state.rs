@@ -177,6 +177,13 @@ fn what_is_no_stored_session_is_an_error_that_does_not_show_the_id() {
 }
 
 #[test]
+fn what_is_no_map_at_all_is_an_error() {
+    for bad in ["7", "[]", r#""one""#, "true"] {
+        assert!(load(bad).is_err(), "{bad} was taken for a session");
+    }
+}
+
+#[test]
 fn what_is_missing_in_the_stored_form_is_none() {
     let session = restored(r#"{"id":"one","later":"addition"}"#);
     assert_eq!(session.id().unwrap(), HeaderValue::from_static("one"));

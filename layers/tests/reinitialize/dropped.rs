@@ -63,7 +63,7 @@ async fn the_next_takes_over_from_one_that_answers_a_ping() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_goes_on_after_one_that_waits_for_the_answer_to_initialized() {
+async fn the_next_takes_over_from_one_that_waits_for_the_answer_to_initialized() {
     let mut world = World::in_session().await;
     let (leader, follower) = leader_and_follower(&mut world).await;
     world.expect("initialize").await.begin("two");
@@ -71,11 +71,8 @@ async fn the_next_goes_on_after_one_that_waits_for_the_answer_to_initialized() {
     world.silent().await;
     give_up(&leader).await;
     assert!(initialized.is_dropped());
-    let again = world.expect_in("two", "ping").await;
-    assert_eq!(again.id(), "2");
-    again.result(json!({}));
-    result(follower).await;
-    world.silent().await;
+    // Nobody knows whether the server has it, so that session is of no use.
+    takes_over(world, follower).await;
 }
 
 #[tokio::test(start_paused = true)]
