@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use tower::util::rng::{HasherRng, Rng};
 
+/// No wait is shorter, whatever the options say: nothing is to spin.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 /// How long to wait before something is sent again, and how often: shared by all that reconnects and retries.
 ///
 /// The wait number *n* since there was progress, from 0 on, is `min(base · 2ⁿ, max(base, max_wait))`, where `base` is what
@@ -130,7 +133,7 @@ impl Backoff {
     pub(crate) fn wait(&self, retry: Option<Duration>, n: u32) -> Duration {
         let base = retry.map_or(self.base, |retry| retry.max(self.min_retry));
         let factor = 1_u32.checked_shl(n).unwrap_or(u32::MAX);
-        let wait = base.saturating_mul(factor).min(base.max(self.max_wait));
+        let wait = base.saturating_mul(factor).min(base.max(self.max_wait)).max(SHORTEST);
         self.spread(wait, if retry.is_some() { self.retry_jitter } else { self.jitter })
     }
 
@@ -252,6 +255,9 @@ mod tests {
     #[test]
     fn the_server_sets_the_base_but_neither_zero_nor_a_shorter_limit() {
         assert_eq!(plain().wait(Some(Duration::ZERO), 0), Duration::from_millis(50));
+        let none = plain().base(Duration::ZERO).max_wait(Duration::ZERO).min_retry(Duration::ZERO);
+        assert_eq!(none.wait(None, 5), SHORTEST);
+        assert_eq!(none.wait(Some(Duration::ZERO), 5), SHORTEST);
         assert_eq!(plain().wait(Some(secs(8)), 1), secs(16));
         assert_eq!(plain().wait(Some(secs(60)), 5), secs(60));
     }

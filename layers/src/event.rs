@@ -27,10 +27,13 @@ pub struct Event {
     pub message: Option<JsonRpcMessage>,
     /// The connection has ended, and another is to go on with the stream; whoever no longer needs it may leave it at that.
     pub(crate) is_break: bool,
+    /// The id of the batch that the message is part of, where that counts after a later one.
+    pub(crate) within: Option<ByteString>,
 }
 
 impl Event {
-    pub(crate) const BREAK: Self = Self { id: None, retry: None, message: None, is_break: true };
+    pub(crate) const BREAK: Self =
+        Self { id: None, retry: None, message: None, is_break: true, within: None };
 }
 
 impl From<JsonRpcMessage> for Event {

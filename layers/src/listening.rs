@@ -68,6 +68,8 @@ enum State {
     Opening(Opening),
     Reading(Events),
     Waiting(Pin<Box<Sleep>>),
+    /// The application's `initialize` is not answered yet.
+    Between,
     Ended,
 }
 
@@ -119,42 +121,52 @@ where
     /// Opens the stream in the session that there is.
     fn begin(&mut self) -> Step {
         let status = self.session.status();
-        // What has expired is left to the layer that starts another.
-        if (self.needs_session && status == SessionStatus::None) || self.session.era() == Era::Modern {
-            return if self.was_accepted { Step::End } else { Step::Fail(NotOffered::new(None).into()) };
+        if self.session.era() == Era::Modern || (self.needs_session && status == SessionStatus::None) {
+            return match self.was_accepted {
+                // There will be one, or not: that change is waited for.
+                true if self.session.is_beginning() => {
+                    self.pinned = Some(self.session.pin());
+                    self.set(State::Between);
+                    Step::Next
+                }
+                true => Step::End,
+                false => Step::Fail(NotOffered::new(None).into()),
+            };
         }
-        self.trail.forget();
-        self.pinned = None;
-        self.open(self.endpoint.get())
+        // What has expired is left to the layer that starts another.
+        self.pinned = (status != SessionStatus::Expired).then(|| self.session.pin());
+        self.open()
     }
 
-    /// Goes on with the stream where it broke off.
-    fn go_on(&mut self) -> Step {
-        let Some(pinned) = self.pinned.clone() else { return self.begin() };
+    /// Opens it in another session.
+    fn begin_anew(&mut self) -> Step {
+        self.trail.forget();
+        self.begin()
+    }
+
+    /// Opens it, and goes on where it broke off.
+    fn open(&mut self) -> Step {
         let mut get = self.endpoint.get();
         if let Some(position) = self.trail.position() {
             get.headers_mut().insert(LAST_EVENT_ID, position.clone());
         }
-        get.extensions_mut().insert(pinned);
-        self.open(get)
-    }
-
-    fn open(&mut self, get: Request<Payload>) -> Step {
+        if let Some(pinned) = &self.pinned {
+            get.extensions_mut().insert(pinned.clone());
+        }
         let opening = self.service.clone().oneshot(get);
         self.set(State::Opening(Box::pin(async move { opening.await.map_err(Into::into) })));
         Step::Next
     }
 
-    fn opened(&mut self, response: Response<Events>) -> Step {
+    fn opened(&mut self, mut response: Response<Events>) -> Step {
         if !response.body().is_stream() {
             let refusal = response.into_body().ready_error();
             return self.failed(refusal.unwrap_or_else(|| NotOffered::new(None).into()));
         }
-        let mut response = response;
         self.pinned = response.extensions_mut().remove::<Pinned>().or(self.pinned.take());
         self.was_accepted = true;
         self.trail.never_give_up();
-        self.trail.reconnected();
+        self.trail.opened(self.trail.position().is_some());
         self.opened = Some(Instant::now());
         self.set(State::Reading(response.into_body()));
         Step::Next
@@ -162,10 +174,12 @@ where
 
     /// A GET has failed.
     fn failed(&mut self, error: BoxError) -> Step {
-        if error.is::<SessionExpired>() && self.pinned.is_some() {
-            return self.begin();
+        if error.is::<SessionExpired>() {
+            // It was refused for its session's sake, or another was started but nothing was sent in it.
+            let is_over = self.pinned.is_some() || self.session.status() == SessionStatus::Live;
+            return if is_over { self.begin_anew() } else { Step::Fail(error) };
         }
-        if error.is::<SessionExpired>() || error.is::<NotOffered>() || !may_heal(&error) {
+        if error.is::<NotOffered>() || !may_heal(&error) {
             return Step::Fail(error);
         }
         tracing::debug!(%error, "the listening stream was not opened");
@@ -182,10 +196,10 @@ where
     /// A connection has ended.
     fn ended(&mut self, end: End) -> Step {
         if self.is_over() {
-            return self.begin();
+            return self.begin_anew();
         }
         if self.opened.take().is_some_and(|opened| opened.elapsed() >= self.stable_after) {
-            self.trail.progress();
+            self.trail.lasted();
         }
         match self.trail.ended(end) {
             Ok(wait) => self.wait(wait),
@@ -230,9 +244,10 @@ where
                 Poll::Pending => self.watch(cx),
             },
             State::Waiting(sleep) => match sleep.as_mut().poll(cx) {
-                Poll::Ready(()) => self.go_on(),
+                Poll::Ready(()) => self.open(),
                 Poll::Pending => self.watch(cx),
             },
+            State::Between => self.watch(cx),
             State::Ended => Step::End,
         }
     }
@@ -243,12 +258,14 @@ where
         let over = match self.state {
             // What is under way may still arrive, until there is another session.
             State::Reading(_) => self.over.poll_succeeded(&self.session, pinned, Duration::ZERO, cx),
+            State::Between => self.over.poll_begun(&self.session, cx),
             _ => self.over.poll_ended(&self.session, pinned, cx),
         };
         if over.is_pending() {
             return Step::Pending;
         }
         // The old stream is closed before the new one is opened.
+        self.trail.forget();
         self.set(State::Idle);
         Step::Next
     }

@@ -36,6 +36,7 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
+use tower::timeout::error::Elapsed;
 
 use crate::backoff::Attempts;
 use crate::error::{BoxError, InvalidMessage, NotSent, SessionExpired, TimedOut, find, retry_after};
@@ -131,7 +132,7 @@ impl RetryPolicy {
         outcome: &Result<Response<Events>, BoxError>,
     ) -> Option<Duration> {
         let asked = match outcome {
-            Err(error) if error.is::<NotSent>() => {
+            Err(error) if find::<NotSent>(&**error).is_some() => {
                 if !may_pass(error) {
                     return None;
                 }
@@ -139,8 +140,9 @@ impl RetryPolicy {
             }
             Err(error) => {
                 // These are no signs of a broken connection.
-                let is_ours =
-                    error.is::<TimedOut>() || error.is::<InvalidMessage>() || error.is::<SessionExpired>();
+                let is_ours = is_timeout(error)
+                    || find::<InvalidMessage>(&**error).is_some()
+                    || find::<SessionExpired>(&**error).is_some();
                 let is_legacy =
                     || self.session.version_of(request).is_none_or(|version| version.era() == Era::Legacy);
                 if is_ours || self.was_broken || !is_repeatable(request) || !is_legacy() {
@@ -174,8 +176,11 @@ fn may_pass(error: &BoxError) -> bool {
     };
     let passing =
         [BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, UnexpectedEof];
-    find::<TimedOut>(&**error).is_none()
-        && find::<io::Error>(&**error).is_none_or(|error| passing.contains(&error.kind()))
+    !is_timeout(error) && find::<io::Error>(&**error).is_none_or(|error| passing.contains(&error.kind()))
+}
+
+fn is_timeout(error: &BoxError) -> bool {
+    find::<TimedOut>(&**error).is_some() || find::<Elapsed>(&**error).is_some()
 }
 
 /// Whether the server may act on it twice.

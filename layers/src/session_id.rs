@@ -47,7 +47,7 @@ use crate::headers::MCP_SESSION_ID;
 use crate::options::{ExtraHeaders, Pinned, WireId};
 use crate::raw_json::{members, string};
 use crate::refusable::Refusable;
-use crate::session::Handshake;
+use crate::session::{Handshake, Outside};
 use crate::{Era, Event, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson, Session};
 
 /// Applies [`SetSessionId`]: see the [module's documentation](self).
@@ -112,6 +112,7 @@ where
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
         let role = match request.body().message() {
+            _ if request.extensions().get::<Outside>().is_some() => Role::None,
             Some(JsonRpcMessage::Request(message)) if message.is_initialize() => {
                 let handshake = request.extensions().get::<Handshake>().copied();
                 let handshake = handshake.unwrap_or_else(|| self.session.current_handshake());
@@ -127,8 +128,6 @@ where
             _ if request.extensions().get().is_some_and(|pinned| !self.session.is_current(pinned)) => {
                 return self.refuse();
             }
-            // What ends a session that never came into use has its id already.
-            _ if request.headers().contains_key(MCP_SESSION_ID) => Role::None,
             _ => match self.session.claim() {
                 Some(session) => {
                     if let Some(id) = session.mark.id() {
@@ -243,7 +242,7 @@ fn result_of(event: &Event) -> Option<&RawJson> {
 }
 
 /// The `protocolVersion` of an `InitializeResult`; a result without one leaves the version open.
-fn negotiated_version(result: &RawJson) -> Result<Option<ProtocolVersion>, Undecodable> {
+pub(crate) fn negotiated_version(result: &RawJson) -> Result<Option<ProtocolVersion>, Undecodable> {
     let mut version = None;
     let _ = members(result.as_str(), |member, value| {
         if member == "protocolVersion" {

@@ -1,6 +1,7 @@
 //! The task that sends what goes into a channel, in order.
 
 use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -8,12 +9,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use super::inbox::{Inbox, Ticket};
+use super::inbox::{Inbox, Key, Ticket};
 use super::lane::{Delivery, Lane, Report};
 use super::listening::Listening;
 use super::{ChannelOptions, call, request};
 use crate::options::Pinned;
-use crate::{JsonRpcMessage, StreamableHttp};
+use crate::{Era, JsonRpcMessage, StreamableHttp};
 
 /// What the driver is told.
 pub(super) enum Command {
@@ -36,7 +37,11 @@ pub(super) struct Outgoing {
 
 pub(super) enum Pass {
     Request(Ticket),
-    Ordered(OwnedSemaphorePermit),
+    /// `cancels`: the request that it is to cancel.
+    Ordered {
+        permit: OwnedSemaphorePermit,
+        cancels: Option<Key>,
+    },
 }
 
 /// What messages wait for.
@@ -74,7 +79,7 @@ impl Driver {
         own: UnboundedSender<Command>,
     ) -> Self {
         Self {
-            lane: Lane::new(transport.clone(), options.patience, own.clone()),
+            lane: Lane::new(transport.clone(), inbox.clone(), options.patience, own.clone()),
             listening: Listening::new(inbox.clone()),
             transport,
             options,
@@ -141,30 +146,36 @@ impl Driver {
             }
             // Its id was given to another while it was held.
             Pass::Request(_) => {}
-            Pass::Ordered(permit) => {
+            Pass::Ordered { .. } if span.in_scope(|| self.cancels(&message)) => {}
+            Pass::Ordered { permit, cancels } => {
                 let initialized = message.method() == Some("notifications/initialized");
-                let delivery = self.delivery(message, span, permit);
-                let number = self
-                    .lane
-                    .push(Delivery { initialized: initialized.then_some(self.handshakes), ..delivery });
-                if initialized {
+                let initialized = initialized.then_some(self.handshakes);
+                let report = self.report(message);
+                let number = self.lane.push(Delivery { report, cancels, initialized, span, permit });
+                if initialized.is_some() {
                     self.barrier = Some(Barrier::Initialized(number));
                 }
             }
         }
     }
 
-    fn delivery(&self, message: JsonRpcMessage, span: Span, permit: OwnedSemaphorePermit) -> Delivery {
-        // The sooner it is known the better, and in the modern era there is nothing to send.
-        let is_cancellation = message.method() == Some("notifications/cancelled");
-        let call = is_cancellation.then(|| span.in_scope(|| call(&self.transport, message.clone())));
+    /// A message for the lane, of the session and the version that there are now, whatever else is sent before it.
+    fn report(&self, message: JsonRpcMessage) -> Report {
         let message = match message.extensions().get::<Pinned>() {
-            // Whatever else is sent before it: it is of the session, and the version, that there is now.
             None => message.with(self.transport.session().pin()),
             Some(_) => message,
         };
-        let report = Report::new(message, &self.options);
-        Delivery { report, call, initialized: None, span, permit }
+        Report::new(message, &self.options)
+    }
+
+    /// Cancels a request of the modern era, in which that is nothing that is sent, so it need not wait.
+    fn cancels(&self, message: &JsonRpcMessage) -> bool {
+        message.method() == Some("notifications/cancelled")
+            && self.transport.session().era() == Era::Modern
+            && matches!(
+                call(&self.transport, message.clone()).as_mut().poll(&mut Context::from_waker(Waker::noop())),
+                Poll::Ready(Ok(_))
+            )
     }
 
     fn begin_handshake(&mut self) -> request::Handshake {
@@ -194,9 +205,10 @@ impl Driver {
         // Those that were not sent: their session is on its way, unless it never came to be.
         let has_session = matches!(self.barrier.take(), Some(Barrier::Initialized(_)));
         for Outgoing { message, span, pass } in std::mem::take(&mut self.held) {
-            if let Pass::Ordered(permit) = pass {
-                let delivery = self.delivery(message, span, permit);
+            if let Pass::Ordered { permit, cancels } = pass {
                 // One that is not sent says so as it is dropped.
+                let report = self.report(message);
+                let delivery = Delivery { report, cancels, initialized: None, span, permit };
                 has_session.then(|| self.lane.push(delivery));
             }
         }

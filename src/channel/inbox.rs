@@ -12,7 +12,7 @@ use super::driver::{Command, Outgoing, Pass};
 use super::error::Panicked;
 use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
 use crate::options::QuietDrop;
-use crate::{Error, JsonRpcMessage, JsonRpcResponse, RequestId};
+use crate::{Error, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse, RequestId};
 
 /// The way into a channel, and the requests in it that wait for their answers.
 ///
@@ -130,7 +130,12 @@ impl Inbox {
                 (message, Pass::Request(Ticket { key, inbox: self.clone() }))
             }
             message => match permit.map_or_else(|| self.0.unsent.clone().try_acquire_owned(), Ok) {
-                Ok(permit) => (message, Pass::Ordered(permit)),
+                Ok(permit) => {
+                    let cancelled =
+                        message.as_notification().and_then(JsonRpcNotification::cancelled_request);
+                    let cancels = cancelled.and_then(|id| state.key(&id));
+                    (message, Pass::Ordered { permit, cancels })
+                }
                 Err(_) => return Err(SendError::full(message)),
             },
         };
@@ -160,6 +165,11 @@ impl Inbox {
                 task.abort();
             }
         }
+    }
+
+    /// Whether an id is in use again, for another request.
+    pub(super) fn is_used_again(&self, key: &Key) -> bool {
+        self.lock().key(&key.id).is_some_and(|current| current != *key)
     }
 
     /// Whether a request still waits for its answer.
@@ -283,13 +293,19 @@ impl State {
     /// Answers a request over the limit, if there are not too many of those as well.
     fn refuse(&mut self, message: JsonRpcMessage, limit: usize) -> Result<(), SendError> {
         match message.id() {
-            Some(id) if self.refused < limit.max(1) => {
+            // An answer to this one would be taken for that of the other under its id.
+            Some(id) if self.refused < limit.max(1) && !self.requests.contains_key(id) => {
                 self.refused += 1;
                 self.push(Queued::Refusal(Incoming::failed(id, Error::new(TooManyInFlight { limit }))));
                 Ok(())
             }
             _ => Err(SendError::full(message)),
         }
+    }
+
+    /// The use of an id that there is now.
+    fn key(&self, id: &RequestId) -> Option<Key> {
+        self.requests.get(id).map(|entry| Key { id: id.clone(), ticket: entry.ticket })
     }
 
     fn current(&mut self, key: &Key) -> Option<&mut Entry> {

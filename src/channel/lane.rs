@@ -1,6 +1,7 @@
 //! The lane for notifications and responses, which go one at a time.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use tracing::{Instrument, Span};
 
 use super::driver::Command;
 use super::error::Undelivered;
+use super::inbox::{Inbox, Key};
 use super::options::Hook;
-use super::{Call, ChannelOptions, next};
+use super::{Call, ChannelOptions, call, next};
 use crate::error::TimedOut;
 use crate::{Error, JsonRpcMessage, StreamableHttp};
 
@@ -23,8 +25,8 @@ const LAST_CHANCE: Duration = Duration::from_secs(30);
 /// A notification or response on its way.
 pub(super) struct Delivery {
     pub(super) report: Report,
-    /// `None`: it is to be called in its turn.
-    pub(super) call: Option<Call>,
+    /// The request that it cancels.
+    pub(super) cancels: Option<Key>,
     /// The number of the handshake that it ends.
     pub(super) initialized: Option<u64>,
     pub(super) span: Span,
@@ -34,6 +36,7 @@ pub(super) struct Delivery {
 
 pub(super) struct Lane {
     transport: StreamableHttp,
+    inbox: Inbox,
     waiting: VecDeque<(u64, Delivery)>,
     /// The number of the one that is being sent.
     busy: Option<u64>,
@@ -46,11 +49,13 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(
         transport: StreamableHttp,
+        inbox: Inbox,
         patience: Duration,
         driver: UnboundedSender<Command>,
     ) -> Self {
         Self {
             transport,
+            inbox,
             waiting: VecDeque::new(),
             busy: None,
             numbers: 0,
@@ -96,13 +101,12 @@ impl Lane {
 
     fn start_next(&mut self) {
         while self.deliveries.try_join_next().is_some() {}
-        let Some((number, delivery)) = self.waiting.pop_front() else { return };
+        let Some((number, delivery)) = self.next() else { return };
         self.busy = Some(number);
         let driver = self.driver.clone();
         let turn = Turn { number, driver: driver.clone() };
-        let Delivery { mut report, call, initialized, span, permit } = delivery;
-        let call =
-            call.unwrap_or_else(|| span.in_scope(|| super::call(&self.transport, report.message.clone())));
+        let Delivery { mut report, initialized, span, permit, .. } = delivery;
+        let call = span.in_scope(|| call(&self.transport, report.message.clone()));
         let patience = self.patience;
         let delivering = async move {
             let mut acceptance = pin!(accepted(call));
@@ -130,6 +134,19 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// The next that is to be sent: not the cancellation of a request whose id another has now.
+    fn next(&mut self) -> Option<(u64, Delivery)> {
+        loop {
+            let (number, mut delivery) = self.waiting.pop_front()?;
+            match &delivery.cancels {
+                Some(cancelled) if self.inbox.is_used_again(cancelled) => delivery.report.settle(),
+                _ => return Some((number, delivery)),
+            }
+        }
+    }
+}
+
 /// Tells of a message that was not delivered, even if it is dropped on its way.
 pub(super) struct Report {
     message: JsonRpcMessage,
@@ -150,7 +167,8 @@ impl Report {
         self.settle();
         tracing::warn!(method = self.message.method(), %error, "a message was not delivered");
         if let Some(hook) = &self.hook {
-            hook(&self.message, error);
+            // This may be in a `Drop`, where a panic would end the process.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&self.message, error)));
         }
     }
 }

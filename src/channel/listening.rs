@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::inbox::Inbox;
 use super::{Incoming, Origin, next};
-use crate::error::{TooLarge, Undecodable};
+use crate::error::{NotOffered, Undecodable};
 use crate::{Error, JsonRpcMessage, Reply};
 
 /// Hands on what the server says of its own accord.
@@ -44,7 +44,8 @@ impl Listening {
         let is_news = if refused {
             !self.warned.swap(true, Ordering::Relaxed)
         } else {
-            error.find::<TooLarge>().is_some()
+            // Many servers do not offer the stream, and that is fine.
+            error.find::<NotOffered>().is_none()
         };
         if is_news {
             tracing::warn!(%error, "cannot listen to the server");

@@ -174,3 +174,17 @@ async fn patience_may_be_without_an_end() {
     assert!(told_of(&told).is_empty());
     drop(channel);
 }
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_at_the_end_does_not_keep_the_session_open() {
+    let mut server = Server::scripted(|seen| match seen.what() {
+        "GET" => Some(Answer::status(405)),
+        _ => legacy(seen),
+    });
+    let options = ChannelOptions::default().on_send_failure(|_, _| panic!("the hook of a test"));
+    let mut channel = server.transport().channel_with(options);
+    handshake(&mut channel).await;
+    send(&channel.sender(), ["a", "b", "c"].map(notification));
+    let _unanswered = server.expect("a").await;
+    in_time(channel.close()).await;
+    assert_eq!(server.count("DELETE"), 1);
+}

@@ -17,6 +17,7 @@ mod full;
 mod lane;
 mod last_words;
 mod late;
+mod limits;
 mod listening;
 mod order;
 mod panics;

@@ -72,20 +72,20 @@ async fn a_cancellation_does_not_wait_for_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_request_counts_as_cancelled_before_the_server_is_told() {
+async fn a_cancellation_that_waits_does_not_meet_another_request_under_its_id() {
     let mut server = Server::legacy();
     let mut channel = server.transport().channel();
     handshake(&mut channel).await;
     send(&channel.sender(), [notification("a"), numbered(1, 1)]);
     let first = server.expect("a").await;
+    let _superseded = server.expect("call").await;
+    send(&channel.sender(), [cancelled(1), numbered(1, 2), notification("b")]);
     let call = server.expect("call").await;
-    send(&channel.sender(), [cancelled(1)]);
-    settle().await;
-    assert_eq!(server.count("notifications/cancelled"), 0);
-    call.answer(Answer::broken());
-    silent(&mut channel).await;
     first.accept();
-    server.expect("notifications/cancelled").await.accept();
+    server.expect("b").await.accept();
+    assert_eq!(server.count("notifications/cancelled"), 0);
+    call.answer(Answer::json(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })));
+    assert_eq!(id(&next(&mut channel).await), 1);
 }
 
 /// A channel in the session `s-0` of a server whose next session is `s-1`. It does not listen.

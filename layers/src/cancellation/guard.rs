@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use super::flight::{Flight, Flights};
 use crate::error::{BrokenStream, Cancelled, Error, ForeignResponse, NotSent, Superseded, TimedOut};
 use crate::options::{ExtraHeaders, Pinned, QuietDrop, WireId};
-use crate::{JsonRpcMessage, RawJson};
+use crate::{JsonRpcMessage, RawJson, Session};
 
 type Item = Result<JsonRpcMessage, Error>;
 
@@ -42,7 +42,9 @@ pub(crate) struct Guard {
 pub(super) struct Notice {
     pub(super) post: Post,
     pub(super) runtime: Handle,
-    pub(super) session: Pinned,
+    pub(super) session: Session,
+    /// The one that the request was sent in.
+    pub(super) sent_in: Pinned,
     pub(super) headers: Option<ExtraHeaders>,
     pub(super) quiet: Option<QuietDrop>,
 }
@@ -133,7 +135,8 @@ impl Notice {
         let params = format!(r#"{{"requestId":{},"reason":"the caller no longer waits for it"}}"#, flight.id);
         // It is JSON: an id prints as such.
         let Ok(params) = RawJson::parse(params) else { return };
-        let mut message = JsonRpcMessage::notification("notifications/cancelled", params).with(self.session);
+        let Some(session) = self.session.last_sent_in(&flight.id, self.sent_in) else { return };
+        let mut message = JsonRpcMessage::notification("notifications/cancelled", params).with(session);
         if let Some(headers) = self.headers {
             message = message.with(headers);
         }

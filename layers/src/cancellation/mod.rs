@@ -54,8 +54,7 @@ use self::guard::{Notice, Post};
 use crate::envelope::stamp;
 use crate::error::{BoxError, Error};
 use crate::options::{ExtraHeaders, QuietDrop};
-use crate::raw_json::members;
-use crate::{Era, JsonRpcMessage, JsonRpcNotification, Reply, RequestId, Session};
+use crate::{Era, JsonRpcMessage, JsonRpcNotification, Reply, Session};
 
 /// How long the server may take to accept the news of a cancellation. Nobody waits for it.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -141,7 +140,7 @@ impl<S> TranslateCancel<S> {
 
     /// Whether a cancellation of the caller's has been dealt with, so that it is not to be sent.
     fn translate(&self, frame: &JsonRpcNotification) -> bool {
-        match requested_id(frame).and_then(|id| self.flights.get(&id)) {
+        match frame.cancelled_request().and_then(|id| self.flights.get(&id)) {
             Some(flight) if flight.era == Era::Modern => {
                 flight.sever(Cut::Cancelled);
                 true
@@ -160,24 +159,12 @@ impl<S> TranslateCancel<S> {
         Some(Notice {
             post: self.post.clone(),
             runtime: Handle::try_current().ok()?,
-            session: self.layer.session.pin(),
+            session: self.layer.session.clone(),
+            sent_in: self.layer.session.pin(),
             headers,
             quiet,
         })
     }
-}
-
-/// The id in the `params` of a `notifications/cancelled`.
-fn requested_id(frame: &JsonRpcNotification) -> Option<RequestId> {
-    let params = frame.params()?.text();
-    let mut id = None;
-    members(params, |member, value| {
-        if member == "requestId" {
-            id = RequestId::read(params, value);
-        }
-    })
-    .ok()?;
-    id
 }
 
 impl<S> Service<JsonRpcMessage> for TranslateCancel<S>

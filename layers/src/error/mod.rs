@@ -85,6 +85,7 @@ impl Error {
             return false;
         }
         if self.find::<GaveUp>().is_some()
+            || self.find::<RetryTooLong>().is_some()
             || self.find::<SessionExpired>().is_some_and(SessionExpired::was_in_flight)
         {
             return true;
@@ -111,7 +112,9 @@ impl Error {
     }
 
     fn refusal(&self) -> Option<&UnexpectedStatus> {
-        self.find::<UnexpectedStatus>().or_else(|| self.find::<GaveUp>()?.refusal())
+        self.find::<UnexpectedStatus>()
+            .or_else(|| self.find::<GaveUp>()?.refusal())
+            .or_else(|| self.find::<RetryTooLong>()?.refusal())
     }
 
     /// Notes the status of the answer in which it happened.

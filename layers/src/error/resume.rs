@@ -57,16 +57,29 @@ impl fmt::Display for GaveUp {
 impl std::error::Error for GaveUp {}
 
 /// The server asks for a longer wait than [`Backoff::max_retry`](crate::Backoff::max_retry) allows.
-#[derive(Clone, Copy, Debug)]
+///
+/// Like [`GaveUp`] it is the end of a request that may have run.
+#[derive(Debug)]
 pub struct RetryTooLong {
     field: &'static str,
     asked: Duration,
     limit: Duration,
+    answer: Option<BoxError>,
 }
 
 impl RetryTooLong {
-    pub(crate) fn new(field: &'static str, asked: Duration, limit: Duration) -> Self {
-        Self { field, asked, limit }
+    pub(crate) fn new(
+        field: &'static str,
+        asked: Duration,
+        limit: Duration,
+        answer: Option<BoxError>,
+    ) -> Self {
+        Self { field, asked, limit, answer }
+    }
+
+    /// The answer that asks for it.
+    pub(super) fn refusal(&self) -> Option<&UnexpectedStatus> {
+        self.answer.as_ref()?.downcast_ref()
     }
 
     /// The wait that the server asks for.
@@ -77,7 +90,7 @@ impl RetryTooLong {
 
 impl fmt::Display for RetryTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, asked, limit } = self;
+        let Self { field, asked, limit, .. } = self;
         write!(
             f,
             "the server asks to reconnect only after {asked:?} (`{field}`; the limit is `max_retry`, {limit:?})"

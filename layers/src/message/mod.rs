@@ -192,6 +192,19 @@ impl JsonRpcNotification {
         Self { method: text(method.into()), params: params.into().0, extensions: Extensions::new() }
     }
 
+    /// The id of the request that a `notifications/cancelled` names. `None`: it is another notification, or malformed.
+    pub fn cancelled_request(&self) -> Option<RequestId> {
+        let params = self.params().filter(|_| self.method() == "notifications/cancelled")?.text();
+        let mut id = None;
+        crate::raw_json::members(params, |member, value| {
+            if member == "requestId" {
+                id = RequestId::read(params, value);
+            }
+        })
+        .ok()?;
+        id
+    }
+
     /// The method's name, such as `notifications/progress`.
     pub fn method(&self) -> &str {
         &self.method

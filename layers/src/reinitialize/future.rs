@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{Again, ReinitializePolicy, Replay};
 use crate::error::{BoxError, SessionExpired, TimedOut};
 use crate::session::Expiry;
-use crate::{Events, JsonRpcRequest, Payload};
+use crate::{Events, JsonRpcMessage, Payload};
 
 type Second = Pin<Box<dyn Future<Output = Result<Response<Events>, BoxError>> + Send>>;
 
@@ -80,12 +80,14 @@ where
     async fn send(self: Arc<Self>, replay: Replay, error: BoxError) -> Result<Response<Events>, BoxError> {
         let session = self.layer.session.clone();
         let failed_before = session.failed_renewals();
-        let renewal = session.renewal().await;
+        // Whoever is at it may not be polled: that must not hold up the others for ever.
+        let Ok(renewal) = self.within(session.renewal()).await else { return Err(error) };
         match session.expiry() {
             // Someone has tried while this one waited, and it would be no use to everyone to try it in turn.
             Expiry::Renewable(_) if session.failed_renewals() != failed_before => return Err(error),
             Expiry::Renewable(initialize) => {
-                if let Err(cause) = self.renew(initialize).await {
+                if let Err(cause) = self.within(self.handshake(*initialize)).await.and_then(|outcome| outcome)
+                {
                     session.note_failed_renewal();
                     tracing::warn!(error = %crate::Error::new(cause), "no new session could be started");
                     return Err(error);
@@ -100,16 +102,20 @@ where
         if self.layer.policy != ReinitializePolicy::Replay || !is_same_version {
             return Err(error);
         }
+        if let Some(id) = replay.payload.message().and_then(JsonRpcMessage::id) {
+            session.note_replay(id);
+        }
         self.service.clone().oneshot(self.layer.rebuild(replay)).await.map_err(Into::into)
     }
 
-    async fn renew(&self, initialize: JsonRpcRequest) -> Result<(), BoxError> {
+    /// Waits for `step`, for as long as a handshake may take.
+    async fn within<T>(&self, step: impl Future<Output = T>) -> Result<T, BoxError> {
         let timeout = self.layer.timeout;
         match Handle::try_current() {
-            Ok(_) => tokio::time::timeout(timeout, self.handshake(initialize)).await.unwrap_or_else(|_| {
-                Err(TimedOut::new("the handshake of a new session", "handshake_timeout", timeout).into())
+            Ok(_) => tokio::time::timeout(timeout, step).await.map_err(|_| {
+                TimedOut::new("the handshake of a new session", "handshake_timeout", timeout).into()
             }),
-            Err(_) => self.handshake(initialize).await,
+            Err(_) => Ok(step.await),
         }
     }
 }

@@ -45,7 +45,7 @@ pub use self::future::ResponseFuture;
 
 use crate::endpoint::extend;
 use crate::error::BoxError;
-use crate::options::Pinned;
+use crate::options::{Pinned, ResumeFrom};
 use crate::payload::Resumes;
 use crate::{Endpoint, Era, Events, JsonRpcMessage, Payload, Session};
 
@@ -149,7 +149,9 @@ impl ReinitializeLayer {
             _ => return None,
         }
         let options = request.extensions();
-        let is_bound = options.get::<Pinned>().is_some() || options.get::<Resumes>().is_some();
+        let is_bound = options.get::<Pinned>().is_some()
+            || options.get::<Resumes>().is_some()
+            || options.get::<ResumeFrom>().is_some();
         let is_modern =
             || self.session.version_of(request).is_some_and(|version| version.era() == Era::Modern);
         if self.policy == ReinitializePolicy::Fail || is_bound || is_modern() {

@@ -34,6 +34,19 @@ impl Over {
         })
     }
 
+    /// The application's `initialize` was answered, or given up for another.
+    pub(crate) fn poll_begun(&mut self, session: &Session, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll(cx, || {
+            let session = session.clone();
+            Box::pin(async move {
+                let mut watch = session.watch();
+                while session.is_beginning() {
+                    watch.changed().await;
+                }
+            })
+        })
+    }
+
     /// There is another, and has been for so long.
     pub(crate) fn poll_succeeded(
         &mut self,

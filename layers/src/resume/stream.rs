@@ -87,7 +87,7 @@ where
         if !self.plan.again.layer.session.is_current(&self.pinned) {
             return Some(SessionExpired::in_flight().into());
         }
-        if self.trail.position().is_none() || Handle::try_current().is_err() {
+        if !self.trail.can_go_on() || Handle::try_current().is_err() {
             return error;
         }
         match self.trail.ended(end) {
@@ -105,8 +105,9 @@ where
         if error.is::<SessionExpired>() {
             return Some(SessionExpired::in_flight().into());
         }
-        if !may_heal(&error) {
-            return Some(GaveUp::new(1, Some(error)).into());
+        // Without a runtime there is no clock to wait by.
+        if !may_heal(&error) || Handle::try_current().is_err() {
+            return Some(GaveUp::new(self.trail.fail(), Some(error)).into());
         }
         tracing::debug!(request.id = %self.plan.id, %error, "the stream of a request was not resumed");
         match self.trail.failed(Some(error)) {
@@ -188,7 +189,7 @@ where
                 State::Opening(opening) => match opening.as_mut().poll(cx) {
                     Poll::Ready(Ok(response)) if response.body().is_stream() => {
                         this.over.reset();
-                        this.trail.reconnected();
+                        this.trail.opened(true);
                         this.state = State::Reading(response.into_body());
                         // The break is over.
                         return Poll::Ready(Some(Ok(Event::default())));
@@ -196,7 +197,10 @@ where
                     Poll::Ready(Ok(response)) => match response.into_body().ready_error() {
                         Some(error) => this.failed(error),
                         // It was accepted, and that was all.
-                        None => this.reconnect(End::Clean, None),
+                        None => {
+                            this.trail.opened(true);
+                            this.reconnect(End::Clean, None)
+                        }
                     },
                     Poll::Ready(Err(error)) => this.failed(error),
                     Poll::Pending => return this.poll_over(cx),

@@ -79,10 +79,21 @@ impl Trail {
         self.position.as_ref()
     }
 
-    /// Another connection goes on with the stream.
-    pub(crate) fn reconnected(&mut self) {
-        self.is_resumed = true;
+    /// Whether there is a position to go on from, and it is allowed.
+    pub(crate) fn can_go_on(&self) -> bool {
+        self.position.is_some() && self.backoff.max_attempts() > 0
+    }
+
+    /// A connection is open. `is_resumed`: it goes on after the position, so it may bring what came before.
+    pub(crate) fn opened(&mut self, is_resumed: bool) {
+        self.is_resumed = is_resumed;
         self.has_progressed = false;
+    }
+
+    /// A connection has lasted, which is progress that no event shows.
+    pub(crate) fn lasted(&mut self) {
+        self.progress();
+        self.polls = 0;
     }
 
     /// The stream begins anew: ids of the old one mean nothing in it.
@@ -91,14 +102,14 @@ impl Trail {
         self.retry = None;
         self.delivered.clear();
         self.is_resumed = false;
-        self.progress();
-        self.polls = 0;
+        self.lasted();
     }
 
     /// Notes an event. `None`: it was delivered before.
     pub(crate) fn pass(&mut self, event: Event) -> Option<Event> {
         self.retry = event.retry.or(self.retry);
-        let mut is_known = false;
+        let within = event.within.as_ref().filter(|_| self.is_resumed);
+        let mut is_known = within.is_some_and(|id| self.delivered.contains(&self.hasher.hash_one(&**id)));
         if let Some(id) = &event.id {
             is_known = self.remember(id);
             self.note_position(id);
@@ -117,17 +128,22 @@ impl Trail {
         Some(event)
     }
 
-    /// There was progress that no event shows.
-    pub(crate) fn progress(&mut self) {
+    fn progress(&mut self) {
         self.has_progressed = true;
         self.waits = 0;
         self.attempts.reset();
     }
 
+    /// How many attempts have failed since there was progress, counting one that has failed now.
+    pub(crate) fn fail(&mut self) -> u32 {
+        self.attempts.fail(self.backoff.max_attempts());
+        self.attempts.failed()
+    }
+
     /// A connection has ended. Returns how long to wait before the next.
     pub(crate) fn ended(&mut self, end: End) -> Result<Duration, BoxError> {
-        if let Some(retry) = self.retry.filter(|retry| self.backoff.is_too_long(*retry)) {
-            return Err(RetryTooLong::new("retry", retry, self.backoff.longest_retry()).into());
+        if let Some(retry) = self.retry {
+            self.retry = Some(self.allowed("retry", retry, None)?.0);
         }
         if self.backoff.max_attempts() == 0 && !self.is_endless {
             return Err(GaveUp::new(0, None).into());
@@ -147,16 +163,32 @@ impl Trail {
     /// An attempt to connect has failed, or has brought nothing. Returns how long to wait before the next.
     pub(crate) fn failed(&mut self, error: Option<BoxError>) -> Result<Duration, BoxError> {
         let status = error.as_ref().and_then(|error| error.downcast_ref::<UnexpectedStatus>());
-        let asked = status.and_then(UnexpectedStatus::retry_after);
-        if let Some(asked) = asked.filter(|asked| self.backoff.is_too_long(*asked)) {
-            return Err(RetryTooLong::new("Retry-After", asked, self.backoff.longest_retry()).into());
-        }
         let is_conflict = status.is_some_and(|status| status.status() == StatusCode::CONFLICT);
+        let (asked, error) = match status.and_then(UnexpectedStatus::retry_after) {
+            Some(asked) => {
+                self.allowed("Retry-After", asked, error).map(|(asked, error)| (Some(asked), error))?
+            }
+            None => (None, error),
+        };
         if !self.attempts.fail(self.backoff.max_attempts()) && !self.is_endless {
             return Err(GaveUp::new(self.attempts.failed(), error).into());
         }
         let wait = self.next_wait();
         Ok(self.backoff.at_least(wait, asked, is_conflict))
+    }
+
+    /// A wait that the server asks for, if it is not too long; a stream that is never given up waits as long as is allowed.
+    fn allowed(
+        &self,
+        field: &'static str,
+        asked: Duration,
+        error: Option<BoxError>,
+    ) -> Result<(Duration, Option<BoxError>), BoxError> {
+        match self.backoff.longest_retry() {
+            limit if asked <= limit => Ok((asked, error)),
+            limit if self.is_endless => Ok((limit, error)),
+            limit => Err(RetryTooLong::new(field, asked, limit, error).into()),
+        }
     }
 
     fn next_wait(&mut self) -> Duration {

@@ -3,6 +3,7 @@
 mod saved;
 mod watch;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,7 @@ pub use self::watch::{SessionStatus, SessionWatch};
 use crate::error::SessionExpired;
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use crate::options::Pinned;
-use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion};
+use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RequestId};
 
 /// What the layers of one transport share: the session's id, the protocol version with its era, and the `initialize`
 /// that they came from.
@@ -48,6 +49,10 @@ struct State {
     listened: bool,
     /// It began in place of one that had expired, and no request was answered in it yet.
     on_trial: bool,
+    /// An `initialize` of the application's was sent, and not answered with a result yet.
+    is_beginning: bool,
+    /// The requests that were sent again in the session that took the place of theirs, with the number of its handshake.
+    replayed: VecDeque<(RequestId, u64)>,
     /// How often a new session could not be started in place of one that had expired.
     failed_renewals: u64,
 }
@@ -87,13 +92,17 @@ impl SessionMark {
     }
 }
 
+/// On a request that has to do with a session which is not, or not yet, the connection's: it is sent as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outside;
+
 /// What is to be done about a session that a request found expired.
 pub(crate) enum Expiry {
-    /// There is another, or will be: its `initialize` is on its way.
+    /// There is another.
     Over,
     /// `initialize` is to be sent again.
-    Renewable(JsonRpcRequest),
-    /// Nothing can be done.
+    Renewable(Box<JsonRpcRequest>),
+    /// Nothing can be done, or the application is doing it.
     Final,
 }
 
@@ -151,6 +160,7 @@ impl Session {
         let id = state.live_id();
         (id.is_some() || state.handshake.is_some()).then(|| SavedSession {
             id,
+            has_expired: matches!(state.id, SessionId::Expired { .. }),
             version: state.version.clone(),
             handshake: state.handshake.clone(),
         })
@@ -160,13 +170,15 @@ impl Session {
     /// knows it is found out then.
     pub fn restore(&self, saved: SavedSession) {
         let mut state = self.lock();
-        *state = State {
-            id: saved.id.map_or(SessionId::None, SessionId::Live),
-            version: saved.version,
-            handshake: saved.handshake,
-            handshakes: state.handshakes + 1,
-            ..State::default()
+        state.clear();
+        state.handshakes += 1;
+        state.id = match saved.id {
+            _ if saved.has_expired => SessionId::Expired { is_renewable: true },
+            Some(id) => SessionId::Live(id),
+            None => SessionId::None,
         };
+        state.version = saved.version;
+        state.handshake = saved.handshake;
         self.changed(state);
     }
 
@@ -174,6 +186,7 @@ impl Session {
     pub(crate) fn begin(&self) -> Handshake {
         let mut state = self.lock();
         state.clear();
+        state.is_beginning = true;
         state.handshakes += 1;
         let handshake = Handshake(state.handshakes);
         self.changed(state);
@@ -192,27 +205,26 @@ impl Session {
         Handshake(self.lock().handshakes)
     }
 
-    /// The `initialize` of `handshake` was answered with a result.
+    /// The `initialize` of `handshake` was answered with a result. Returns whether it counts, as no other was sent since.
     pub(crate) fn establish(
         &self,
         handshake: Handshake,
         id: Option<HeaderValue>,
         version: Option<ProtocolVersion>,
         initialize: JsonRpcRequest,
-    ) {
+    ) -> bool {
         let mut state = self.lock();
-        if state.handshakes == handshake.0 {
-            *state = State {
-                on_trial: matches!(state.id, SessionId::Expired { .. }),
-                id: id.map_or(SessionId::None, SessionId::Live),
-                version,
-                handshake: Some(initialize),
-                handshakes: handshake.0,
-                listened: false,
-                failed_renewals: state.failed_renewals,
-            };
+        let counts = state.handshakes == handshake.0;
+        if counts {
+            let on_trial = matches!(state.id, SessionId::Expired { .. });
+            state.clear();
+            state.on_trial = on_trial;
+            state.id = id.map_or(SessionId::None, SessionId::Live);
+            state.version = version;
+            state.handshake = Some(initialize);
             self.changed(state);
         }
+        counts
     }
 
     /// A request that names its version is being sent.
@@ -273,11 +285,35 @@ impl Session {
         let state = self.lock();
         match (&state.id, &state.handshake) {
             (SessionId::Expired { is_renewable: true }, Some(initialize)) => {
-                Expiry::Renewable(initialize.clone())
+                Expiry::Renewable(Box::new(initialize.clone()))
             }
             (SessionId::Expired { .. }, _) | (SessionId::None, None) => Expiry::Final,
             _ => Expiry::Over,
         }
+    }
+
+    /// Whether an `initialize` of the application's waits for its answer.
+    pub(crate) fn is_beginning(&self) -> bool {
+        self.lock().is_beginning
+    }
+
+    /// A request is being sent again, in the session that there is now.
+    pub(crate) fn note_replay(&self, id: &RequestId) {
+        /// A request that is forgotten here cannot be cancelled in its new session, that is all.
+        const REPLAYED: usize = 1024;
+        let mut state = self.lock();
+        if state.replayed.len() == REPLAYED {
+            state.replayed.pop_front();
+        }
+        let handshake = state.handshakes;
+        state.replayed.push_back((id.clone(), handshake));
+    }
+
+    /// The session that the request `id` was last sent in, of which `pinned` was the first; `None`: it is over.
+    pub(crate) fn last_sent_in(&self, id: &RequestId, pinned: Pinned) -> Option<Pinned> {
+        let state = self.lock();
+        let is_replayed = || state.replayed.iter().any(|(found, at)| found == id && *at == state.handshakes);
+        if state.is_current(&pinned) { Some(pinned) } else { is_replayed().then(|| state.pin()) }
     }
 
     /// How often a renewal has failed so far.
@@ -303,6 +339,7 @@ impl Session {
         let mut state = self.lock();
         if state.holds(sent) {
             state.listened = true;
+            state.on_trial = false;
         }
     }
 
@@ -324,11 +361,14 @@ impl Session {
         if let Some(version) = stamp(request, message) {
             return Ok(Some(version));
         }
+        if request.extensions().get::<Outside>().is_some() {
+            return Ok(None);
+        }
         let pinned = request.extensions().get::<Pinned>();
         let state = self.lock();
         match request.headers().get(MCP_SESSION_ID) {
             Some(claimed) if !state.holds(claimed) => Err(SessionExpired::new(None)),
-            _ => Ok(pinned.map_or(&state.version, |pinned| &pinned.version).clone()),
+            _ => Ok(pinned.and_then(|pinned| pinned.version.as_ref()).or(state.version.as_ref()).cloned()),
         }
     }
 
@@ -337,8 +377,8 @@ impl Session {
         match request.body().message() {
             Some(message) if message.is_initialize() => None,
             message => stamp(request, message).or_else(|| match request.extensions().get::<Pinned>() {
-                Some(pinned) => pinned.version.clone(),
-                None => self.version(),
+                Some(pinned) if pinned.version.is_some() => pinned.version.clone(),
+                _ => self.version(),
             }),
         }
     }
@@ -365,8 +405,9 @@ fn stamp(request: &Request<Payload>, message: Option<&JsonRpcMessage>) -> Option
 
 impl State {
     fn clear(&mut self) {
+        let replayed = std::mem::take(&mut self.replayed);
         let Self { handshakes, failed_renewals, .. } = *self;
-        *self = Self { handshakes, failed_renewals, ..Self::default() };
+        *self = Self { handshakes, failed_renewals, replayed, ..Self::default() };
     }
 
     fn pin(&self) -> Pinned {

@@ -19,7 +19,7 @@ use crate::{JsonRpcMessage, JsonRpcRequest, ProtocolVersion};
 /// use mcp_streamable_http_layers::{SavedSession, Session};
 ///
 /// # fn main() -> Result<(), serde_json::Error> {
-/// # let stored = r#"{"id":"s-1","protocolVersion":"2025-11-25","initialize":null}"#;
+/// # let stored = r#"{"id":"s-1","expired":false,"protocolVersion":"2025-11-25","initialize":null}"#;
 /// let saved: SavedSession = serde_json::from_str(stored)?;
 /// let session = Session::new();
 /// session.restore(saved);
@@ -31,6 +31,7 @@ use crate::{JsonRpcMessage, JsonRpcRequest, ProtocolVersion};
 #[derive(Clone)]
 pub struct SavedSession {
     pub(super) id: Option<HeaderValue>,
+    pub(super) has_expired: bool,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) handshake: Option<JsonRpcRequest>,
 }
@@ -40,8 +41,9 @@ impl Serialize for SavedSession {
         // A header may hold any byte, each of which is a character of its own here.
         let id = self.id.as_ref().map(|id| id.as_bytes().iter().copied().map(char::from).collect::<String>());
         let initialize = self.handshake.clone().map(|request| JsonRpcMessage::from(request).to_string());
-        let mut map = serializer.serialize_struct("SavedSession", 3)?;
+        let mut map = serializer.serialize_struct("SavedSession", 4)?;
         map.serialize_field("id", &id)?;
+        map.serialize_field("expired", &self.has_expired)?;
         map.serialize_field("protocolVersion", &self.version.as_ref().map(ProtocolVersion::as_str))?;
         map.serialize_field("initialize", &initialize)?;
         map.end()
@@ -50,14 +52,15 @@ impl Serialize for SavedSession {
 
 impl<'de> Deserialize<'de> for SavedSession {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let map = Value::deserialize(deserializer)?;
-        let text = |name: &str| match &map[name] {
-            Value::String(text) => Ok(Some(text.as_str())),
-            Value::Null => Ok(None),
+        let map = serde_json::Map::deserialize(deserializer)?;
+        let text = |name: &str| match map.get(name) {
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(Value::Null) | None => Ok(None),
             _ => Err(D::Error::custom(format_args!("`{name}` is not a string"))),
         };
         let bytes = |id: &str| id.chars().map(u8::try_from).collect::<Result<Vec<_>, _>>().ok();
         let id = text("id")?
+            .filter(|id| !id.is_empty())
             .map(|id| {
                 let header = bytes(id).and_then(|id| HeaderValue::from_bytes(&id).ok());
                 // Not shown: it is a secret even so.
@@ -75,7 +78,8 @@ impl<'de> Deserialize<'de> for SavedSession {
                 Ok(None) => None,
                 _ => return Err(D::Error::custom("`initialize` is not such a request")),
             };
-        Ok(Self { id, version, handshake })
+        let has_expired = map.get("expired").and_then(Value::as_bool).unwrap_or_default();
+        Ok(Self { id, has_expired, version, handshake })
     }
 }
 
@@ -84,6 +88,7 @@ impl fmt::Debug for SavedSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SavedSession")
             .field("has_id", &self.id.is_some())
+            .field("has_expired", &self.has_expired)
             .field("version", &self.version)
             .finish_non_exhaustive()
     }

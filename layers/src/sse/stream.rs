@@ -98,7 +98,8 @@ where
         if let Some(id) = self.exchange.expects.awaited() {
             correlate_batch(&mut batch, id);
         }
-        self.queue.extend(self.exchange.items(self.status, batch, text));
+        let items = self.exchange.items(self.status, batch, text);
+        self.queue.extend(items.map(|item| item.map(|event| Event { within: position.id.clone(), ..event })));
         // The position counts when all of the batch was delivered.
         match self.queue.back_mut() {
             Some(Ok(last)) => (last.id, last.retry) = (position.id, position.retry),
