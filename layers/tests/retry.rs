@@ -19,7 +19,7 @@ use mcp_streamable_http_layers::error::{
 };
 use mcp_streamable_http_layers::options::{Idempotent, ResumeFrom};
 use mcp_streamable_http_layers::{
-    Backoff, Events, JsonRpcMessage, Payload, RetryPolicy, SavedSession, Session,
+    Backoff, Error, Events, JsonRpcMessage, Payload, RetryPolicy, SavedSession, Session,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -376,4 +376,17 @@ async fn a_budget_that_is_used_up_allows_nothing_more() {
 fn without_a_runtime_nothing_is_sent_again() {
     let sent = now(send(policy(), plain("ping"), |_| not_sent(ErrorKind::ConnectionRefused)));
     assert_eq!(sent.times(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_means_the_same_if_a_layer_of_the_user_s_has_wrapped_it() {
+    let refused = || NotSent(io::Error::from(ErrorKind::ConnectionRefused).into());
+    let not_sent = move |_| Err(Error::new(refused()).into());
+    assert_eq!(send(policy(), plain("tools/call"), not_sent).await.times(), 5);
+    let timed_out = |_| Err(io::Error::other(TimedOut::new("it", "first_byte_timeout", HOUR)).into());
+    assert_eq!(send(policy(), plain("ping"), timed_out).await.times(), 1);
+    let elapsed = |_| Err(tower::timeout::error::Elapsed::new().into());
+    assert_eq!(send(policy(), plain("ping"), elapsed).await.times(), 1);
+    let invalid = |_| Err(Error::new(InvalidMessage::new("no")).into());
+    assert_eq!(send(policy(), plain("ping"), invalid).await.times(), 1);
 }

@@ -6,6 +6,7 @@
     reason = "in a test a panic is how it fails, in its helpers too"
 )]
 
+mod attempts;
 #[path = "../common/mod.rs"]
 mod common;
 mod events;
