@@ -39,7 +39,9 @@ use tower::retry::budget::{Budget, TpsBudget};
 use tower::timeout::error::Elapsed;
 
 use crate::backoff::Attempts;
-use crate::error::{BoxError, InvalidMessage, NotSent, SessionExpired, TimedOut, find, retry_after};
+use crate::error::{
+    BoxError, EndedStream, InvalidMessage, NotRepeated, NotSent, SessionExpired, TimedOut, find, retry_after,
+};
 use crate::options::{Idempotent, ResumeFrom};
 use crate::{Backoff, Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, Session};
 
@@ -193,6 +195,18 @@ fn is_repeatable(request: &Request<Payload>) -> bool {
     }
 }
 
+/// If an attempt broke, the server may have acted on it, whatever became of a later one.
+fn settle(outcome: &mut Result<Response<Events>, BoxError>, had_broken: bool) {
+    if let (Err(error), true) = (&mut *outcome, had_broken) {
+        if let Some(expired) = error.downcast_ref::<SessionExpired>() {
+            *error = expired.after_a_break().into();
+        } else if find::<NotSent>(&**error).is_some() {
+            let last = std::mem::replace(error, Box::new(EndedStream));
+            *error = NotRepeated::new(last).into();
+        }
+    }
+}
+
 impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
     type Future = Sleep;
 
@@ -201,10 +215,12 @@ impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
         request: &mut Request<Payload>,
         outcome: &mut Result<Response<Events>, BoxError>,
     ) -> Option<Sleep> {
+        let had_broken = self.was_broken;
         let Some(wait) = self.wait(request, outcome) else {
             if outcome.is_ok() {
                 self.budget.deposit();
             }
+            settle(outcome, had_broken);
             return None;
         };
         let attempts = request.extensions_mut().get_or_insert_with(Attempts::default).clone();
@@ -212,6 +228,7 @@ impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
             || !attempts.fail(self.backoff.max_attempts())
             || !self.budget.withdraw()
         {
+            settle(outcome, had_broken);
             return None;
         }
         tracing::debug!(?wait, "a request is to be sent again");

@@ -12,6 +12,7 @@ mod chaos;
 #[allow(dead_code, reason = "it is shared, and not all of it is used here")]
 mod common;
 mod faults;
+mod may_have_run;
 mod playback;
 mod record;
 mod restart;

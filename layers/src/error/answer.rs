@@ -283,12 +283,17 @@ impl SessionExpired {
         Self { status: None, in_flight: true }
     }
 
+    /// The request had been sent before that, and may have run then.
+    pub(crate) fn after_a_break(self) -> Self {
+        Self { in_flight: true, ..self }
+    }
+
     /// The answer that said so; `None`: it was the answer to another request.
     pub fn status(&self) -> Option<StatusCode> {
         self.status
     }
 
-    /// Whether the request was at work in the session when that ended, so that it may have run.
+    /// Whether the request was sent before the session ended, so that it may have run.
     pub fn was_in_flight(&self) -> bool {
         self.in_flight
     }

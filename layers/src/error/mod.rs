@@ -27,7 +27,7 @@ pub use self::local::{
 };
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
-pub use self::resume::{GaveUp, RetryTooLong};
+pub use self::resume::{GaveUp, NotRepeated, RetryTooLong};
 
 /// What layers below the message floor fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

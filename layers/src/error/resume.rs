@@ -1,4 +1,4 @@
-//! Why a broken stream was not taken up again.
+//! Why what broke was not taken up again.
 
 use std::fmt;
 use std::time::Duration;
@@ -55,6 +55,33 @@ impl fmt::Display for GaveUp {
 }
 
 impl std::error::Error for GaveUp {}
+
+/// The connection broke before the head of the answer, and the request could not be sent again. It may have run.
+///
+/// What the last attempt failed with is no [`source`](std::error::Error::source), as with [`GaveUp`].
+#[derive(Debug)]
+pub struct NotRepeated {
+    last: BoxError,
+}
+
+impl NotRepeated {
+    pub(crate) fn new(last: BoxError) -> Self {
+        Self { last }
+    }
+
+    /// What the last attempt failed with.
+    pub fn last(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.last
+    }
+}
+
+impl fmt::Display for NotRepeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the connection broke before the answer, and then: {}", self.last)
+    }
+}
+
+impl std::error::Error for NotRepeated {}
 
 /// The server asks for a longer wait than [`Backoff::max_retry`](crate::Backoff::max_retry) allows.
 ///

@@ -52,7 +52,9 @@ impl Serialize for SavedSession {
 
 impl<'de> Deserialize<'de> for SavedSession {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let map = serde_json::Map::deserialize(deserializer)?;
+        // What it is instead is not shown: it may be a bare id.
+        let map = serde_json::Map::deserialize(deserializer)
+            .map_err(|_| D::Error::custom("what is stored is no session"))?;
         let text = |name: &str| match map.get(name) {
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(Value::Null) | None => Ok(None),
