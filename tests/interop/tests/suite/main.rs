@@ -109,6 +109,7 @@ mod json {
     tests!(JSON, sessions: ends_when_terminated begins_anew_when_ended_by_another
         expires_when_ended_by_another);
     tests!(JSON, listening: hears_of_new_tools);
+    restarts!(json: during_calls_without_a_head_every_call_ends);
     bridged!(JSON: basics texts progress questions_while_listening cancellation many listening errors end
         end_while_calling);
 }

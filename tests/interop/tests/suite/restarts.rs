@@ -118,6 +118,29 @@ pub(crate) async fn during_calls_every_call_ends(mode: &'static str) {
     speak_until_heard(&client, &mut heard).await;
 }
 
+/// The same where the server has not begun to answer.
+pub(crate) async fn during_calls_without_a_head_every_call_ends(mode: &'static str) {
+    let mut server = OwnServer::start(mode).await;
+    let client = connect(server.uri(), ReinitializePolicy::default()).await;
+    let calls = join_all((0..10).map(|number| {
+        let call = json!({ "name": "linger", "arguments": { "name": number.to_string() } });
+        client.try_call("tools/call", call)
+    }));
+    let restarting = async {
+        for number in 0..10 {
+            while client.tool("fate", json!({ "name": number.to_string() })).await.text != "running" {}
+        }
+        server.kill();
+        server.start_again().await;
+    };
+    let (ended, ()) = futures_util::future::join(calls, restarting).await;
+    for outcome in ended {
+        let error = outcome.unwrap_err();
+        assert!(error.may_have_run(), "{error:?}");
+    }
+    join_all((0..10).map(|_| echoes(&client))).await;
+}
+
 async fn connect(uri: Uri, policy: ReinitializePolicy) -> Client {
     let builder = StreamableHttp::builder(uri)
         .backoff(backoff())
