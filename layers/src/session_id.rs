@@ -130,6 +130,8 @@ where
             }
             _ => match self.session.claim() {
                 Some(session) => {
+                    // Whatever goes on with its stream speaks what it spoke.
+                    let session = Pinned { version: self.session.version_of(&request), ..session };
                     if let Some(id) = session.mark.id() {
                         request.headers_mut().insert(MCP_SESSION_ID, id.clone());
                     }

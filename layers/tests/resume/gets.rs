@@ -237,3 +237,24 @@ async fn a_stream_without_a_session_is_resumed_too() {
     let _pen = get.stream(done("7"));
     call.response().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_version_in_the_request_s_meta_is_that_of_the_get_even_if_the_connection_changed_before_it_was_sent() {
+    for later in ["2025-06-18", MODERN] {
+        let mut client = Client::in_session().await;
+        // What was waiting to be sent (again) while another request changed what the connection speaks.
+        let request = endpoint().post(versioned("tools/call", "2025-03-26"));
+        let _other = client.call(versioned("ping", later));
+        drop(client.inbox.next().await);
+        let posted = tokio::spawn(client.envelopes.clone().oneshot(request));
+        let post = client.inbox.next().await;
+        assert_eq!(post.header("mcp-protocol-version"), Some("2025-03-26"));
+        assert_eq!(post.header("mcp-session-id"), Some("one"));
+        drop(post.stream("id: e1\ndata:\n\n"));
+        let events = posted.await.unwrap().unwrap().into_body();
+        let _reading = Reading::of(async { events });
+        let get = client.inbox.get_after(secs(1)).await;
+        assert_eq!(get.header("mcp-protocol-version"), Some("2025-03-26"), "{later}");
+        assert_eq!(get.header("mcp-session-id"), Some("one"), "{later}");
+    }
+}
