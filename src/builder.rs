@@ -19,7 +19,8 @@ use crate::layers::redirect::{Redirect, RedirectLayer};
 use crate::layers::sse::Limits;
 use crate::layers::{
     Backoff, Endpoint, EnvelopeLayer, Error, MirrorHeadersLayer, ReinitializeLayer, ReinitializePolicy,
-    ResumeLayer, RetryPolicy, Session, SetSessionIdLayer, SseLayer, StampVersionLayer, TranslateCancelLayer,
+    ReissueLayer, ResumeLayer, RetryPolicy, Session, SetSessionIdLayer, SseLayer, StampVersionLayer,
+    ToolHeaders, TranslateCancelLayer,
 };
 
 /// An HTTP client with the transport's own layers around it, innermost of all.
@@ -58,6 +59,9 @@ pub struct Builder<C, L = Identity> {
     retry: RetryPolicy,
     reinitialize: ReinitializePolicy,
     handshake_timeout: Duration,
+    tools: ToolHeaders,
+    repeat_broken: bool,
+    relisten: bool,
 }
 
 impl<C> Builder<C> {
@@ -76,6 +80,9 @@ impl<C> Builder<C> {
             retry: RetryPolicy::new(),
             reinitialize: ReinitializePolicy::default(),
             handshake_timeout: Duration::from_secs(10),
+            tools: ToolHeaders::new(),
+            repeat_broken: true,
+            relisten: false,
         }
     }
 }
@@ -117,6 +124,9 @@ impl<C, L> Builder<C, L> {
             retry: self.retry,
             reinitialize: self.reinitialize,
             handshake_timeout: self.handshake_timeout,
+            tools: self.tools,
+            repeat_broken: self.repeat_broken,
+            relisten: self.relisten,
         }
     }
 
@@ -191,6 +201,23 @@ impl<C, L> Builder<C, L> {
         Self { handshake_timeout: timeout, ..self }
     }
 
+    /// What is known of the headers of the server's tools; nothing by default. The transport adds what it learns.
+    pub fn tool_headers(self, tools: ToolHeaders) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// Modern era: whether a repeatable request whose connection breaks is sent once more, under a new id; `true` by
+    /// default. See [`Reissue`](crate::layers::Reissue).
+    pub fn repeat_broken(self, repeat: bool) -> Self {
+        Self { repeat_broken: repeat, ..self }
+    }
+
+    /// Modern era: whether a `subscriptions/listen` whose stream breaks is sent again; `false` by default. What the server
+    /// sent in between is lost, which [`Gap`](crate::options::Gap) marks.
+    pub fn relisten(self, relisten: bool) -> Self {
+        Self { relisten, ..self }
+    }
+
     /// Puts the transport together. Nothing is sent, and no runtime is needed.
     ///
     /// # Errors
@@ -223,7 +250,7 @@ impl<C, L> Builder<C, L> {
             .layer(SetSessionIdLayer::new(session.clone()))
             // Outside of `MirrorHeaders`, which tells the era by the stamp.
             .layer(StampVersionLayer::new(session.clone()))
-            .layer(MirrorHeadersLayer::new())
+            .layer(MirrorHeadersLayer::new().tools(self.tools.clone()))
             .layer(SseLayer::new(self.limits))
             // From here on down there are bytes.
             .layer(self.http_layers)
@@ -232,9 +259,15 @@ impl<C, L> Builder<C, L> {
             // Innermost, so that each hop has a bound of its own.
             .layer(self.first_byte_timeout)
             .service(self.client?);
+        let reissue = ReissueLayer::new(session.clone(), self.tools.clone())
+            .repeat(self.repeat_broken)
+            .relisten(self.relisten)
+            .backoff(self.backoff.clone());
         let messages = ServiceBuilder::new()
             // Outside of all that could send a request again: whatever becomes of it, it is one request to the caller.
             .layer(TranslateCancelLayer::new(session.clone()))
+            // Outside of `Envelope`: what it sends again is another message, under another id.
+            .layer(reissue)
             .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
             .service(envelopes.clone());
         Ok(StreamableHttp {
@@ -246,6 +279,7 @@ impl<C, L> Builder<C, L> {
             terminate_timeout: self.terminate_timeout,
             listen_without_session: self.listen_without_session,
             backoff: self.backoff,
+            tools: self.tools,
         })
     }
 }
@@ -266,6 +300,9 @@ impl<C, L> fmt::Debug for Builder<C, L> {
             .field("retry", &self.retry)
             .field("reinitialize", &self.reinitialize)
             .field("handshake_timeout", &self.handshake_timeout)
+            .field("tools", &self.tools)
+            .field("repeat_broken", &self.repeat_broken)
+            .field("relisten", &self.relisten)
             .finish_non_exhaustive()
     }
 }

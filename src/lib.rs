@@ -60,7 +60,8 @@ pub use layers::sse::Limits;
 pub use layers::{
     Backoff, Endpoint, Era, Error, Event, Events, Expects, JsonRpcError, JsonRpcMessage, JsonRpcNotification,
     JsonRpcRequest, JsonRpcResponse, Params, Payload, ProtocolVersion, RawJson, ReinitializePolicy, Reply,
-    RequestId, ResultError, RetryPolicy, SavedSession, Session, SessionStatus, SessionWatch, error, options,
+    RequestId, ResultError, RetryPolicy, SavedSession, Session, SessionStatus, SessionWatch, ToolHeaders,
+    error, options,
 };
 
 #[cfg(all(doctest, feature = "client"))]

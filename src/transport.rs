@@ -14,6 +14,7 @@ use crate::channel::{Channel, ChannelOptions};
 use crate::error::{BoxError, TimedOut};
 use crate::layers::{
     Backoff, Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Listening, Payload, Reply, Session,
+    ToolHeaders,
 };
 
 pub(crate) type Messages = BoxCloneSyncService<JsonRpcMessage, Reply, Error>;
@@ -60,6 +61,7 @@ pub struct StreamableHttp {
     pub(crate) terminate_timeout: Duration,
     pub(crate) listen_without_session: bool,
     pub(crate) backoff: Backoff,
+    pub(crate) tools: ToolHeaders,
 }
 
 impl StreamableHttp {
@@ -193,6 +195,11 @@ impl StreamableHttp {
     /// The same, with [`ChannelOptions`].
     pub fn channel_with(self, options: ChannelOptions) -> Channel {
         Channel::new(self, options)
+    }
+
+    /// What is known of the headers of the server's tools: to be stored, or shared with another transport to this server.
+    pub fn tool_headers(&self) -> &ToolHeaders {
+        &self.tools
     }
 
     /// The state that the layers of this connection share.

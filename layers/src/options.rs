@@ -14,6 +14,7 @@
 //! | [`ResumeFrom`] | sent requests | takes up the stream of its answer again, instead of sending it |
 //! | [`Idempotent`] | sent requests | says that sending it twice does no harm |
 //! | [`QuietDrop`] | sent requests | lets it be dropped without a word to a legacy server |
+//! | [`Gap`] | received messages | says that messages before it may be missing |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
 //!
 //! ```
@@ -230,3 +231,9 @@ pub struct ResumeFrom(
 /// [`RetryPolicy`](crate::RetryPolicy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idempotent;
+
+/// On the first message of a subscription whose stream had broken and was opened again: what the server sent in between
+/// is lost, so the application should look for itself at what it is subscribed to. See
+/// [`ReissueLayer::relisten`](crate::ReissueLayer::relisten).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap;

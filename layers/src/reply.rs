@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use crate::cancellation;
 use crate::error::{BoxError, EndedStream, Error, NoResponseDue};
 use crate::options::Deadline;
-use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse};
+use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse, RequestId};
 
 /// The messages that the server answers one message with, as they arrive: a [`Stream`] of
 /// `Result<JsonRpcMessage, Error>`.
@@ -124,6 +124,30 @@ impl Reply {
     pub(crate) fn in_flight(mut self, guard: Option<cancellation::Guard>) -> Self {
         self.in_flight = guard;
         self
+    }
+
+    /// Whether its answer is a stream that is open, as opposed to one that is all there.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.events.is_stream()
+    }
+
+    /// The code of the JSON-RPC error that is the whole answer.
+    pub(crate) fn ready_error_code(&self) -> Option<i64> {
+        match self.events.ready()? {
+            [Ok(Event { message: Some(JsonRpcMessage::Response(response)), .. })] => {
+                response.outcome().err().map(crate::JsonRpcError::code)
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts `stream` around a reply to the request `id`; the head stays.
+    pub(crate) fn rewrap<S>(mut self, id: RequestId, stream: impl FnOnce(Self) -> S) -> Self
+    where
+        S: Stream<Item = Result<Event, BoxError>> + Send + 'static,
+    {
+        let head = self.head.take();
+        Self { head, ..Self::new(Expects::Response(id), Events::new(stream(self))) }
     }
 
     /// Shows every item to `f`, the last one included, and passes on what it returns. Allocates once.

@@ -31,7 +31,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Extensions, Method, Request, Response, StatusCode};
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use tower::retry::Policy;
@@ -187,12 +187,14 @@ fn is_timeout(error: &BoxError) -> bool {
 
 /// Whether the server may act on it twice.
 fn is_repeatable(request: &Request<Payload>) -> bool {
-    let is_marked = request.extensions().get::<Idempotent>().is_some();
-    let is_listed = |request: &JsonRpcRequest| is_marked || REPEATABLE.contains(&request.method());
-    match request.body().message() {
-        Some(JsonRpcMessage::Request(request)) => is_listed(request) && !request.is_continuation(),
-        _ => false,
-    }
+    let message = request.body().message().and_then(JsonRpcMessage::as_request);
+    message.is_some_and(|message| is_repeatable_request(message, request.extensions()))
+}
+
+/// The same of a message with these options.
+pub(crate) fn is_repeatable_request(request: &JsonRpcRequest, options: &Extensions) -> bool {
+    let is_listed = || options.get::<Idempotent>().is_some() || REPEATABLE.contains(&request.method());
+    is_listed() && !request.is_continuation()
 }
 
 /// If an attempt broke, the server may have acted on it, whatever became of a later one.

@@ -154,12 +154,9 @@ fn mirror(request: &mut Request<Payload>, tools: &ToolHeaders) -> Result<bool, I
     let name = message.as_request().and_then(JsonRpcRequest::mirrored_name).cloned();
     let is_listing = message.as_request().is_some() && method.as_deref() == Some("tools/list");
     if method.as_deref() == Some("tools/call") {
-        let parameters = name.as_ref().and_then(|name| tools.of(name));
-        if let Some(parameters) = parameters {
-            let headers = message.as_request().map(|call| mirrored(call, &parameters)).transpose()?;
-            for (name, value) in headers.unwrap_or_default() {
-                set(request.headers_mut(), name, || Ok(value))?;
-            }
+        let headers = message.as_request().map(|call| parameter_headers(call, tools)).transpose()?;
+        for (name, value) in headers.unwrap_or_default() {
+            set(request.headers_mut(), name, || Ok(value))?;
         }
     }
     if let Some(method) = method {
@@ -180,8 +177,17 @@ fn mirror(request: &mut Request<Payload>, tools: &ToolHeaders) -> Result<bool, I
     Ok(is_listing)
 }
 
+/// The headers of a call's arguments, as far as they are known.
+pub(crate) fn parameter_headers(
+    call: &JsonRpcRequest,
+    tools: &ToolHeaders,
+) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidMessage> {
+    let parameters = call.mirrored_name().and_then(|name| tools.of(name));
+    parameters.map_or(Ok(Vec::new()), |parameters| mirrored(call, &parameters))
+}
+
 /// The headers of a call's arguments.
-fn mirrored(
+pub(crate) fn mirrored(
     call: &JsonRpcRequest,
     parameters: &[Parameter],
 ) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidMessage> {

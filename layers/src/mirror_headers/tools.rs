@@ -95,6 +95,11 @@ impl ToolHeaders {
         self.len() == 0
     }
 
+    /// How many listings have begun.
+    pub(crate) fn listings(&self) -> u64 {
+        self.read().listings
+    }
+
     /// The parameters of the tool that are mirrored.
     pub(crate) fn of(&self, tool: &str) -> Option<Arc<[Parameter]>> {
         self.read().tools.get(tool).map(|tool| tool.parameters.clone())
