@@ -15,6 +15,7 @@ use tower::{Layer, Service, ServiceBuilder};
 use crate::StreamableHttp;
 use crate::error::BoxError;
 use crate::layers::first_byte_timeout::{FirstByteTimeout, FirstByteTimeoutLayer};
+use crate::layers::probe::{ForgetEraLayer, ProbeCache};
 use crate::layers::redirect::{Redirect, RedirectLayer};
 use crate::layers::sse::Limits;
 use crate::layers::{
@@ -62,6 +63,8 @@ pub struct Builder<C, L = Identity> {
     tools: ToolHeaders,
     repeat_broken: bool,
     relisten: bool,
+    probes: Option<ProbeCache>,
+    probe_timeout: Duration,
 }
 
 impl<C> Builder<C> {
@@ -83,6 +86,8 @@ impl<C> Builder<C> {
             tools: ToolHeaders::new(),
             repeat_broken: true,
             relisten: false,
+            probes: None,
+            probe_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -127,6 +132,8 @@ impl<C, L> Builder<C, L> {
             tools: self.tools,
             repeat_broken: self.repeat_broken,
             relisten: self.relisten,
+            probes: self.probes,
+            probe_timeout: self.probe_timeout,
         }
     }
 
@@ -218,6 +225,17 @@ impl<C, L> Builder<C, L> {
         Self { relisten, ..self }
     }
 
+    /// Where [`StreamableHttp::probe`] looks before it asks the server for its era, and keeps what it finds; nowhere by
+    /// default. An entry is forgotten when the server turns out to be of the other era.
+    pub fn probe_cache(self, cache: ProbeCache) -> Self {
+        Self { probes: Some(cache), ..self }
+    }
+
+    /// How long [`StreamableHttp::probe`] waits for the whole answer; 10 s by default.
+    pub fn probe_timeout(self, timeout: Duration) -> Self {
+        Self { probe_timeout: timeout, ..self }
+    }
+
     /// Puts the transport together. Nothing is sent, and no runtime is needed.
     ///
     /// # Errors
@@ -263,7 +281,10 @@ impl<C, L> Builder<C, L> {
             .repeat(self.repeat_broken)
             .relisten(self.relisten)
             .backoff(self.backoff.clone());
+        let watch = self.probes.clone().map(|cache| ForgetEraLayer::new(cache, endpoint.clone()));
         let messages = ServiceBuilder::new()
+            // Only if there is something to forget.
+            .option_layer(watch)
             // Outside of all that could send a request again: whatever becomes of it, it is one request to the caller.
             .layer(TranslateCancelLayer::new(session.clone()))
             // Outside of `Envelope`: what it sends again is another message, under another id.
@@ -280,6 +301,8 @@ impl<C, L> Builder<C, L> {
             listen_without_session: self.listen_without_session,
             backoff: self.backoff,
             tools: self.tools,
+            probes: self.probes,
+            probe_timeout: self.probe_timeout,
         })
     }
 }

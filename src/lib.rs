@@ -47,6 +47,7 @@ mod builder;
 pub mod channel;
 #[cfg(feature = "client")]
 pub mod client;
+mod probe;
 mod transport;
 
 pub use mcp_streamable_http_layers as layers;
@@ -56,6 +57,7 @@ pub use self::channel::Channel;
 #[cfg(feature = "client")]
 pub use self::client::Client;
 pub use self::transport::StreamableHttp;
+pub use layers::probe::{Probe, ProbeCache};
 pub use layers::sse::Limits;
 pub use layers::{
     Backoff, Endpoint, Era, Error, Event, Events, Expects, JsonRpcError, JsonRpcMessage, JsonRpcNotification,

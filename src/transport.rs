@@ -12,6 +12,7 @@ use tower::{Layer, Service, ServiceExt};
 use crate::Builder;
 use crate::channel::{Channel, ChannelOptions};
 use crate::error::{BoxError, TimedOut};
+use crate::layers::probe::ProbeCache;
 use crate::layers::{
     Backoff, Endpoint, Era, Error, Events, Expects, JsonRpcMessage, Listening, Payload, Reply, Session,
     ToolHeaders,
@@ -62,6 +63,8 @@ pub struct StreamableHttp {
     pub(crate) listen_without_session: bool,
     pub(crate) backoff: Backoff,
     pub(crate) tools: ToolHeaders,
+    pub(crate) probes: Option<ProbeCache>,
+    pub(crate) probe_timeout: Duration,
 }
 
 impl StreamableHttp {

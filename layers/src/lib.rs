@@ -71,6 +71,7 @@ pub mod message;
 pub mod mirror_headers;
 pub mod options;
 mod payload;
+pub mod probe;
 pub mod protocol_version;
 mod raw_json;
 pub mod redirect;
