@@ -11,7 +11,7 @@
 //!
 //! | floor | a service of | layers |
 //! |---|---|---|
-//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`UnaryLayer`], [`TranslateCancelLayer`] |
+//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`UnaryLayer`], [`TranslateCancelLayer`], [`ReissueLayer`] |
 //! | | | [`EnvelopeLayer`], the bridge |
 //! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | tower's `Retry` with [`RetryPolicy`], [`ReinitializeLayer`], [`ResumeLayer`], [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |
