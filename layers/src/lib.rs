@@ -57,6 +57,7 @@
 //! ```
 
 mod backoff;
+pub mod bearer;
 pub mod cancellation;
 mod correlate;
 mod drain;
@@ -88,6 +89,7 @@ pub mod unary;
 mod version;
 
 pub use self::backoff::Backoff;
+pub use self::bearer::{Bearer, BearerLayer};
 pub use self::cancellation::{TranslateCancel, TranslateCancelLayer};
 pub use self::endpoint::Endpoint;
 pub use self::envelope::{Envelope, EnvelopeLayer};

@@ -30,6 +30,25 @@ impl std::error::Error for NotSent {
     }
 }
 
+/// There is no token to authorize the request with, so it was not sent.
+#[derive(Debug)]
+pub struct NoToken(
+    /// What the source of tokens has failed with.
+    pub BoxError,
+);
+
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no token for the request: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoToken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
 /// The connection broke while the answer was being read.
 #[derive(Debug)]
 pub struct BrokenStream(

@@ -23,7 +23,7 @@ pub use self::answer::{
 };
 pub use self::local::{
     BrokenStream, Cancelled, EndedStream, ForeignResponse, InvalidMessage, InvalidOption, NoResponseDue,
-    NotOffered, NotSent, Superseded, TimedOut,
+    NoToken, NotOffered, NotSent, Superseded, TimedOut,
 };
 pub use self::preview::Preview;
 pub(crate) use self::preview::{Redacted, redacted_location};
@@ -81,6 +81,7 @@ impl Error {
         if self.is_connect()
             || self.find::<InvalidMessage>().is_some()
             || self.find::<InvalidOption>().is_some()
+            || self.find::<NoToken>().is_some()
         {
             return false;
         }
