@@ -69,7 +69,10 @@ pub mod first_byte_timeout;
 pub mod headers;
 mod listening;
 pub mod message;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod mirror_headers;
+mod operation;
 pub mod options;
 mod payload;
 pub mod probe;
@@ -85,6 +88,8 @@ pub mod retry;
 mod session;
 pub mod session_id;
 pub mod sse;
+pub mod trace;
+pub mod trace_context;
 pub mod unary;
 mod version;
 
@@ -101,6 +106,8 @@ pub use self::message::{
     JsonRpcError, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Params, RequestId,
     ResultError,
 };
+#[cfg(feature = "metrics")]
+pub use self::metrics::{Metrics, MetricsLayer};
 pub use self::mirror_headers::{InvalidTool, MirrorHeaders, MirrorHeadersLayer, ToolHeaders};
 pub use self::payload::{Expects, Payload};
 pub use self::protocol_version::{StampVersion, StampVersionLayer};
@@ -114,5 +121,7 @@ pub use self::retry::RetryPolicy;
 pub use self::session::{SavedSession, Session, SessionStatus, SessionWatch};
 pub use self::session_id::{SetSessionId, SetSessionIdLayer};
 pub use self::sse::{Sse, SseLayer};
+pub use self::trace::{Trace, TraceLayer};
+pub use self::trace_context::{TraceContextLayer, WithTraceContext};
 pub use self::unary::{Unary, UnaryLayer};
 pub use self::version::{Era, InvalidProtocolVersion, ProtocolVersion};
