@@ -239,7 +239,8 @@ async fn a_stream_without_a_session_is_resumed_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_version_in_the_request_s_meta_is_that_of_the_get_even_if_the_connection_changed_before_it_was_sent() {
+async fn the_version_in_the_request_s_meta_is_that_of_the_get_even_if_the_connection_changed_before_it_was_sent()
+ {
     for later in ["2025-06-18", MODERN] {
         let mut client = Client::in_session().await;
         // What was waiting to be sent (again) while another request changed what the connection speaks.
