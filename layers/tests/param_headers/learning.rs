@@ -104,6 +104,16 @@ fn the_end_of_a_listing_whose_begin_nobody_saw_makes_nothing_be_forgotten() {
 }
 
 #[test]
+fn a_page_of_nobody_knows_which_listing_does_not_end_another() {
+    let mut client = Client::having_read(&tools(["a"]));
+    client.page(None, &tools(["b"]), Some("1"));
+    client.page(Some("stored"), &tools(["c"]), None);
+    assert_eq!(client.known(), "abc");
+    client.page(Some("1"), &tools(["d"]), None);
+    assert_eq!(client.known(), "bd", "the listing itself had only these");
+}
+
+#[test]
 fn a_listing_that_fails_in_the_middle_makes_nothing_be_forgotten() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"later"}}"#;
     for failed in [
