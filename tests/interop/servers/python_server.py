@@ -17,13 +17,14 @@ stateless path of that revision, any other takes the path of the `initialize` ha
 
 import argparse
 import asyncio
+import json
 import os
 import socket
 import sys
 import threading
 import warnings
 from collections import Counter, defaultdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -33,7 +34,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, CreateMessageResult, SamplingMessage, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 server = MCPServer(
     "interop-python",
@@ -74,6 +75,51 @@ def locate(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Regi
     return f"located in {region}"
 
 
+ABSENT = object()
+
+
+def anything(**schema: Any) -> Any:
+    """An argument that is taken as it comes, or not at all, whatever its schema says."""
+    return Annotated[Any, WithJsonSchema(schema), Field(default_factory=lambda: ABSENT)]
+
+
+def mirrored(kind: str, header: str) -> dict[str, str]:
+    return {"type": kind, "x-mcp-header": header}
+
+
+Text = anything(**mirrored("string", "Text"))
+Number = anything(**mirrored("integer", "Number"))
+Flag = anything(**mirrored("boolean", "Flag"))
+House = {"type": "object", "properties": {"number": mirrored("integer", "House-Number")}}
+Place = anything(type="object", properties={"city": mirrored("string", "City"), "house": House})
+Plain = anything(type="string")
+
+
+@server.tool()
+async def mirror(text: Text, number: Number, flag: Flag, place: Place, plain: Plain) -> str:
+    """2026-07-28: all but `plain` must also be in headers. Returns the arguments that are there, as JSON."""
+    arguments = {"text": text, "number": number, "flag": flag, "place": place, "plain": plain}
+    return json.dumps({name: value for name, value in arguments.items() if value is not ABSENT})
+
+
+annotated: set[str] = set()
+
+
+@server.tool()
+async def annotate(name: str, header: str | None = None) -> str:
+    """Offer another `echo` from now on, whose argument must also be in this header (2026-07-28)."""
+    annotation = {} if header is None else {"x-mcp-header": header}
+
+    async def echo_again(text: Annotated[str, Field(json_schema_extra=annotation)]) -> str:
+        return text
+
+    if name in annotated:
+        server.remove_tool(name)
+    annotated.add(name)
+    server.add_tool(echo_again, name=name)
+    return "annotated"
+
+
 @server.tool()
 async def announce(ctx: Context) -> str:
     """Tell listeners that the tool list changed: on the GET stream, or to `subscriptions/listen` (2026-07-28)."""
@@ -82,6 +128,28 @@ async def announce(ctx: Context) -> str:
     else:
         await ctx.session.send_tool_list_changed()
     return "announced"
+
+
+subscriptions: Counter[str] = Counter()
+
+
+async def count_subscriptions(ctx, call_next):
+    """Middleware of all modes."""
+    if ctx.method != "subscriptions/listen":
+        return await call_next(ctx)
+    resources = ctx.params["notifications"].get("resourceSubscriptions", [])
+    subscriptions.update(resources)
+    try:
+        return await call_next(ctx)
+    finally:
+        subscriptions.subtract(resources)
+
+
+@server.tool()
+async def touch(uri: str, ctx: Context) -> str:
+    """Tell whoever has subscribed to it (2026-07-28) that this resource has changed. Returns how many these are."""
+    await ctx.notify_resource_updated(uri)
+    return str(subscriptions[uri])
 
 
 class Person(BaseModel):
@@ -215,6 +283,20 @@ def greet_in_german(name: str) -> str:
     return f"Sage {name} guten Tag."
 
 
+errands: Counter[str] = Counter()
+
+
+@server.prompt()
+async def errand(name: str, losses: str, ctx: Context) -> str:
+    """Report progress, then answer; but the first calls with this name, so many, never do. `fate` tells of them."""
+    errands[name] += 1
+    fates[name] = f"call {errands[name]}"
+    await ctx.report_progress(errands[name])
+    if errands[name] <= int(losses):
+        await asyncio.Event().wait()
+    return f"call {errands[name]} is done"
+
+
 class MemoryEventStore(EventStore):
     """Keeps every event of every stream; an event's id is its position."""
 
@@ -251,6 +333,7 @@ async def refuse_handshake_era(ctx, call_next):
 
 
 def app(mode):
+    server.middleware.append(count_subscriptions)
     if mode == "modern":
         server.middleware.append(refuse_handshake_era)
     application = server.streamable_http_app(

@@ -46,7 +46,12 @@ impl Client {
 
     /// A client of the revision 2026-07-28.
     pub fn modern(uri: Uri) -> Self {
-        Self { modern: true, ..Self::legacy(uri) }
+        Self::modern_over(StreamableHttp::new(uri).unwrap())
+    }
+
+    /// A client of the revision 2026-07-28, over a transport with options of its own.
+    pub fn modern_over(transport: StreamableHttp) -> Self {
+        Self { modern: true, ..Self::over(transport) }
     }
 
     /// The transport itself.

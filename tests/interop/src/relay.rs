@@ -74,11 +74,25 @@ impl Relay {
         self.line.holds.send_replace(false);
     }
 
+    /// How many requests with this method of the modern era the client has sent.
+    pub fn calls_of(&self, method: &str) -> usize {
+        self.count(&format!("\r\nmcp-method: {method}\r\n"))
+    }
+
+    /// How many requests the client has sent.
+    pub fn posts(&self) -> usize {
+        self.count("POST /")
+    }
+
     /// How many requests with a `Last-Event-ID` the client has sent.
     pub fn resumptions(&self) -> usize {
-        const HEADER: &[u8] = b"\r\nlast-event-id:";
+        self.count("\r\nlast-event-id:")
+    }
+
+    fn count(&self, text: &str) -> usize {
+        let text = text.as_bytes();
         let sent = self.line.sent.lock().unwrap();
-        let count = |sent: &[u8]| sent.windows(HEADER.len()).filter(|window| *window == HEADER).count();
+        let count = |sent: &[u8]| sent.windows(text.len()).filter(|window| *window == text).count();
         sent.iter().map(|sent| count(&sent.lock().unwrap())).sum()
     }
 }

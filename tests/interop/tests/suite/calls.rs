@@ -72,7 +72,7 @@ pub(crate) async fn many_calls_at_once(profile: &Profile) {
 }
 
 /// Calls a tool, which must answer with the text of `exchange`.
-async fn exchange(client: &Client, exchange: &Exchange) {
+pub(crate) async fn exchange(client: &Client, exchange: &Exchange) {
     let result = client.tool(exchange.name, exchange.arguments.clone()).await;
     assert_eq!(result, ToolResult { text: exchange.text.clone(), is_error: false });
 }

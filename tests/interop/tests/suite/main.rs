@@ -7,17 +7,21 @@
     reason = "checks are functions that tests call: a panic is how they fail"
 )]
 
+mod breaking;
 mod bridge;
 mod calls;
 mod everything_only;
 mod handshake;
 mod listening;
 mod modern_only;
+mod parameters;
+mod probing;
 mod profile;
 mod quickstart;
 mod restarts;
 mod resuming;
 mod sessions;
+mod subscriptions;
 
 use std::time::Duration;
 
@@ -36,6 +40,13 @@ macro_rules! tests {
                 }
             )+
         }
+    };
+}
+
+/// The checks of asking for its era that every server of the Python SDK passes which takes a handshake: it speaks both.
+macro_rules! probing {
+    ($profile:ident) => {
+        tests!($profile, probing: it_is_modern_and_can_be_called_at_once a_handshake_can_follow);
     };
 }
 
@@ -88,6 +99,7 @@ macro_rules! bridged {
 mod sse {
     calls!(SSE);
     handshake!(SSE);
+    probing!(SSE);
     tests!(SSE, sessions: ends_when_terminated begins_anew_when_ended_by_another
         expires_when_ended_by_another);
     tests!(SSE, listening: hears_of_new_tools);
@@ -106,6 +118,7 @@ mod sse {
 mod json {
     calls!(JSON);
     handshake!(JSON);
+    probing!(JSON);
     tests!(JSON, sessions: ends_when_terminated begins_anew_when_ended_by_another
         expires_when_ended_by_another);
     tests!(JSON, listening: hears_of_new_tools);
@@ -117,12 +130,14 @@ mod json {
 mod stateless {
     calls!(STATELESS);
     handshake!(STATELESS);
+    probing!(STATELESS);
     tests!(STATELESS, sessions: nothing_to_terminate);
     tests!(STATELESS, listening: nothing_to_hear);
     bridged!(STATELESS: basics progress many errors end end_while_calling);
 }
 
 mod resume {
+    probing!(RESUME);
     tests!(RESUME, calls: progress_comes_first many_calls_at_once);
     tests!(RESUME, sessions: ends_when_terminated begins_anew_when_ended_by_another);
     tests!(RESUME, listening: hears_of_new_tools);
@@ -135,6 +150,7 @@ mod resume {
 mod everything {
     calls!(EVERYTHING);
     handshake!(EVERYTHING);
+    tests!(EVERYTHING, probing: it_is_legacy_and_takes_the_handshake what_is_found_out_is_remembered);
     tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
     tests!(EVERYTHING, listening: hears_of_new_resources);
     tests!(EVERYTHING, resuming: a_call_survives_an_impatient_proxy);
@@ -154,8 +170,16 @@ mod modern {
     tests!(MODERN, sessions: nothing_to_terminate);
     tests!(MODERN, listening: nothing_to_hear);
     tests!(MODERN, modern_only: discovers awkward_tool_names awkward_and_plain_prompt_names
-        headers_are_validated a_parameter_in_a_header a_subscription_delivers
-        the_handshake_is_refused);
-    bridged!(MODERN: basics texts progress questions cancellation many subscription errors end end_while_calling
-        unparsable);
+        headers_are_validated a_parameter_in_a_header the_handshake_is_refused);
+    tests!(MODERN, probing: it_is_modern_and_can_be_called_at_once what_is_found_out_is_remembered
+        what_was_remembered_wrongly_is_forgotten);
+    tests!(MODERN, parameters: every_value_arrives what_no_header_can_hold_is_not_sent unknown_tools_are_looked_up
+        what_no_header_can_hold_is_refused_of_unknown_tools changed_tools_are_looked_up
+        many_calls_look_a_changed_tool_up_once what_was_learned_can_be_kept);
+    tests!(MODERN, subscriptions: a_subscription_delivers a_subscription_ends_when_dropped a_cut_subscription_fails
+        a_cut_subscription_is_opened_again);
+    tests!(MODERN, breaking: a_cut_call_fails a_cut_call_without_a_head_fails a_cut_prompt_is_asked_for_again
+        a_prompt_that_is_cut_twice_fails a_cut_prompt_fails_if_so_wanted
+        a_cut_prompt_without_a_head_is_asked_for_again);
+    bridged!(MODERN: basics texts progress questions cancellation many subscription errors end end_while_calling unparsable);
 }
