@@ -8,6 +8,7 @@ Exits with 0, or says what is not as it should be and exits with 1.
 
 import argparse
 import asyncio
+import json
 import socket
 import sys
 import traceback
@@ -215,6 +216,32 @@ async def subscription(case: Case) -> None:
                 require_equal("event", type(event).__name__, "ToolsListChanged")
         # Ending it has ended nothing else.
         await case.echoes(client, "still here")
+
+
+async def mirrored(case: Case) -> None:
+    """Arguments that must be in headers, of which this client knows nothing: it speaks to a program."""
+    everything = {"text": " Grüße\n", "number": 2**53 - 1, "flag": True, "place": {"city": "", "house": {"number": -1}}}
+    async with Tap.on(case.url) as tap, case.connect(tap.url) as client:
+        # The bridge has not seen the list of the tools yet, and looks it up.
+        require_equal("result", await call(client, "locate", {"region": "eu"}), "located in eu")
+        calls = [head for head in tap.requests("POST") if b"mcp-method: tools/call" in head.lower()]
+        require_equal("calls that the server was sent", len(calls), 2)
+        for arguments in [everything, {}, {"text": None, "flag": False}, {"plain": "ü", "place": {"city": "\t"}}]:
+            require_equal("arguments", json.loads(await call(client, "mirror", arguments)), arguments)
+        require(tap.sent("mcp-param-region: eu"), "the argument is not in a header")
+        error = await refused(client.call_tool("mirror", {"number": 2**53}))
+        require("`number`" in error.message, f"the error does not name the argument: {error.message}")
+        require(not tap.sent(str(2**53)), "what no header can hold was sent")
+        await case.echoes(client, "still here")
+
+
+async def mirrored_after_a_change(case: Case) -> None:
+    """The server changes its mind about a tool, and nobody lists the tools again but the bridge."""
+    name = str(uuid.uuid4())
+    async with case.connect() as client:
+        for header in [None, "One", "Two", None, "Three"]:
+            await call(client, "annotate", {"name": name, "header": header})
+            require_equal("result", await call(client, name, {"text": "grüezi"}), "grüezi")
 
 
 async def errors(case: Case) -> None:
@@ -425,6 +452,8 @@ SCENARIOS: dict[str, Callable[[Case], Awaitable[None]]] = {
         many,
         listening,
         subscription,
+        mirrored,
+        mirrored_after_a_change,
         errors,
         end,
         end_while_calling,

@@ -181,5 +181,6 @@ mod modern {
     tests!(MODERN, breaking: a_cut_call_fails a_cut_call_without_a_head_fails a_cut_prompt_is_asked_for_again
         a_prompt_that_is_cut_twice_fails a_cut_prompt_fails_if_so_wanted
         a_cut_prompt_without_a_head_is_asked_for_again);
-    bridged!(MODERN: basics texts progress questions cancellation many subscription errors end end_while_calling unparsable);
+    bridged!(MODERN: basics texts progress questions cancellation many subscription mirrored
+        mirrored_after_a_change errors end end_while_calling unparsable);
 }
