@@ -59,6 +59,8 @@
 mod backoff;
 pub mod bearer;
 pub mod cancellation;
+#[cfg(feature = "cookies")]
+pub mod cookies;
 mod correlate;
 mod drain;
 mod endpoint;
@@ -96,6 +98,8 @@ mod version;
 pub use self::backoff::Backoff;
 pub use self::bearer::{Bearer, BearerLayer};
 pub use self::cancellation::{TranslateCancel, TranslateCancelLayer};
+#[cfg(feature = "cookies")]
+pub use self::cookies::{CookieLayer, Cookies};
 pub use self::endpoint::Endpoint;
 pub use self::envelope::{Envelope, EnvelopeLayer};
 pub use self::error::Error;

@@ -152,7 +152,8 @@ impl<'de> DeserializeSeed<'de> for Name {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
+        // As bytes, since half of a surrogate pair, which JSON allows, is no error then.
+        deserializer.deserialize_bytes(self)
     }
 }
 
@@ -161,6 +162,14 @@ impl<'de> Visitor<'de> for Name {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
+    }
+
+    fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(String::from_utf8_lossy(name))
+    }
+
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(String::from_utf8_lossy(name).into_owned()))
     }
 
     fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {

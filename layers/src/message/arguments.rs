@@ -1,5 +1,6 @@
 //! Where the arguments of a tool call stand in its `params`.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use bytestring::ByteString;
@@ -41,20 +42,23 @@ impl Span {
 }
 
 impl Arguments {
-    /// The text of the argument at `path` in `params`. Of a name that occurs twice the last counts.
-    pub(crate) fn at(&self, params: &ByteString, path: &[Box<str>]) -> Option<ByteString> {
-        let (name, rest) = path.split_first()?;
-        let mut value = if self.is_complete {
-            let noted = self.noted.get(..self.len)?.iter().rev();
-            let found = noted.into_iter().find(|(found, _)| *found.slice(params) == **name);
-            found?.1.slice(params)
-        } else {
-            member(&member(params, "arguments")?, name)?
-        };
-        for name in rest {
-            value = member(&value, name)?;
+    /// The texts of the arguments at `paths` in `params`. Of a name that occurs twice the last counts.
+    pub(crate) fn at(&self, params: &ByteString, paths: &[&[Box<str>]]) -> Vec<Option<ByteString>> {
+        if self.is_complete && paths.len() <= NOTED && paths.iter().all(|path| path.len() == 1) {
+            return paths.iter().map(|path| self.noted(params, path.first()?)).collect();
         }
-        Some(value)
+        let mut found = vec![None; paths.len()];
+        if let Some(arguments) = member(params, "arguments") {
+            let wanted = paths.iter().enumerate().map(|(at, path)| (*path, at)).collect();
+            collect(&arguments, wanted, &mut found);
+        }
+        found
+    }
+
+    fn noted(&self, params: &ByteString, name: &str) -> Option<ByteString> {
+        let noted = self.noted.get(..self.len)?.iter().rev();
+        let found = noted.into_iter().find(|(found, _)| *found.slice(params) == *name);
+        found.map(|(_, value)| value.slice(params))
     }
 
     fn note(&mut self, name: &str, value: &str, text: &str) {
@@ -66,6 +70,36 @@ impl Arguments {
                 self.len += 1;
             }
             _ => self.is_complete = false,
+        }
+    }
+}
+
+/// What is left of a path, and whose it is.
+type Wanted<'p> = (&'p [Box<str>], usize);
+
+/// Finds the values of all paths in one pass over each object on their way.
+fn collect(object: &ByteString, wanted: Vec<Wanted<'_>>, found: &mut [Option<ByteString>]) {
+    let mut groups: HashMap<&str, (Vec<Wanted<'_>>, Option<ByteString>)> = HashMap::new();
+    for (path, at) in wanted {
+        if let Some((name, rest)) = path.split_first() {
+            groups.entry(name).or_default().0.push((rest, at));
+        }
+    }
+    let _ = members(object, |name, value| {
+        if let Some((_, text)) = groups.get_mut(name) {
+            *text = Some(object.slice_ref(value.get()));
+        }
+    });
+    for (paths, text) in groups.into_values() {
+        let Some(text) = text else { continue };
+        let (here, deeper): (Vec<_>, Vec<_>) = paths.into_iter().partition(|(path, _)| path.is_empty());
+        for (_, at) in here {
+            if let Some(place) = found.get_mut(at) {
+                *place = Some(text.clone());
+            }
+        }
+        if !deeper.is_empty() {
+            collect(&text, deeper, found);
         }
     }
 }

@@ -35,8 +35,14 @@ impl Facts {
         if let Some(params) = params {
             let text = params.text();
             let mirrored = mirrored_member(method);
-            let reader = Params { facts: &mut facts, text, mirrored, is_call: method == "tools/call" };
-            let _ = serde_json::Deserializer::from_str(text).deserialize_map(reader);
+            let is_call = method == "tools/call";
+            let reader = Params { facts: &mut facts, text, mirrored, is_call };
+            if serde_json::Deserializer::from_str(text).deserialize_map(reader).is_err() && is_call {
+                // What stands in place of the arguments cannot be read, and must not hide what follows.
+                facts.arguments = None;
+                let reader = Params { facts: &mut facts, text, mirrored, is_call: false };
+                let _ = serde_json::Deserializer::from_str(text).deserialize_map(reader);
+            }
         }
         facts
     }

@@ -173,9 +173,12 @@ impl JsonRpcRequest {
         self.facts().task
     }
 
-    /// The text of the argument of a tool call at `path`.
-    pub(crate) fn argument(&self, path: &[Box<str>]) -> Option<ByteString> {
-        self.facts().arguments.as_ref()?.at(self.params()?.text(), path)
+    /// The texts of the arguments of a tool call at `paths`.
+    pub(crate) fn arguments(&self, paths: &[&[Box<str>]]) -> Vec<Option<ByteString>> {
+        match (&self.facts().arguments, self.params()) {
+            (Some(arguments), Some(params)) => arguments.at(params.text(), paths),
+            _ => vec![None; paths.len()],
+        }
     }
 
     /// Whether it answers what the server asked for in its last result (`requestState`, `inputResponses`).

@@ -28,17 +28,30 @@ pub(super) fn is_plain(value: &str) -> bool {
 /// An integer as its decimal digits, whether it is written as `42`, `42.0` or `4.2e1`. `None`: it is no integer, or beyond
 /// the safe range.
 pub(super) fn integer(json: ByteString) -> Option<ByteString> {
-    let safe = |number: &i64| (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(number);
+    let is_safe = |number: &i64| (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(number);
     match json.parse::<i64>() {
         // As it is written: JSON allows neither `+1` nor `01`.
-        Ok(number) if &*json != "-0" => Some(json).filter(|_| safe(&number)),
-        _ => {
-            let number: f64 = json.parse().ok()?;
-            // Below 2⁵³ every integer is exact, and anything else has a fraction that is seen.
-            let is_safe = number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER as f64;
-            is_safe.then(|| (number as i64).to_string().into())
-        }
+        Ok(number) if &*json != "-0" => is_safe(&number).then_some(json),
+        _ => exact(&json).filter(is_safe).map(|number| number.to_string().into()),
     }
+}
+
+/// The value of a JSON number that is an integer of few digits. By its digits, as an `f64` would lose small fractions.
+fn exact(json: &str) -> Option<i64> {
+    let (negative, number) = json.strip_prefix('-').map_or((false, json), |number| (true, number));
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0').trim_end_matches('0');
+    if significant.is_empty() {
+        return Some(0);
+    }
+    // How many zeros follow the significant digits.
+    let dropped = digits.len() - digits.trim_end_matches('0').len();
+    let zeros = exponent.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let zeros = u32::try_from(zeros.checked_add(i64::try_from(dropped).ok()?)?).ok()?;
+    let value = significant.parse::<i64>().ok()?.checked_mul(10_i64.checked_pow(zeros)?)?;
+    Some(if negative { -value } else { value })
 }
 
 #[cfg(test)]
@@ -79,6 +92,11 @@ mod tests {
             ("12345678901234567890", None),
             ("1.5", None),
             ("1e400", None),
+            ("1e-400", None),
+            ("0e5", Some("0")),
+            ("9007199254740991.0", Some("9007199254740991")),
+            ("9007199254740991.4", None),
+            ("4503599627370497.3", None),
         ] {
             assert_eq!(integer(json.into()).as_deref(), header, "{json}");
         }

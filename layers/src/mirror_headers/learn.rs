@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::schema::ANNOTATION;
-use super::tools::ToolHeaders;
+use super::tools::{InvalidTool, ToolHeaders};
 use crate::raw_json::members;
 use crate::{Event, JsonRpcMessage, RawJson};
 
@@ -62,11 +62,19 @@ fn keep(tools: &ToolHeaders, tool: &RawValue, listing: Option<u64>) -> bool {
     // Most tools have none. A key may be written with escapes.
     let schema =
         schema.map(RawValue::get).filter(|schema| schema.contains(ANNOTATION) || schema.contains("\\u"));
-    let Some(schema) = schema.and_then(|schema| serde_json::from_str::<Value>(schema).ok()) else {
+    let Some(schema) = schema else {
         tools.forget(&name);
         return true;
     };
-    match tools.note(&name, &schema, listing.unwrap_or(0)) {
+    let noted = match serde_json::from_str::<Value>(schema) {
+        Ok(schema) => tools.note(&name, &schema, listing.unwrap_or(0)),
+        Err(error) => {
+            // Its annotations cannot be told from broken ones.
+            tools.forget(&name);
+            Err(InvalidTool::unreadable(&error))
+        }
+    };
+    match noted {
         Ok(()) => true,
         Err(reason) => {
             tracing::warn!(tool = name, %reason, "a tool is left out of the list, as its definition is invalid");

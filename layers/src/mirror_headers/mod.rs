@@ -44,6 +44,7 @@ mod tools;
 
 use std::task::{Context, Poll};
 
+use bytestring::ByteString;
 use http::header::{Entry, HeaderValue, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, Request, Response};
 use tower_layer::Layer;
@@ -154,7 +155,8 @@ fn mirror(request: &mut Request<Payload>, tools: &ToolHeaders) -> Result<bool, I
     let name = message.as_request().and_then(JsonRpcRequest::mirrored_name).cloned();
     let is_listing = message.as_request().is_some() && method.as_deref() == Some("tools/list");
     if method.as_deref() == Some("tools/call") {
-        let headers = message.as_request().map(|call| parameter_headers(call, tools)).transpose()?;
+        let headers =
+            message.as_request().map(|call| parameter_headers(call, request.headers(), tools)).transpose()?;
         for (name, value) in headers.unwrap_or_default() {
             set(request.headers_mut(), name, || Ok(value))?;
         }
@@ -177,43 +179,57 @@ fn mirror(request: &mut Request<Payload>, tools: &ToolHeaders) -> Result<bool, I
     Ok(is_listing)
 }
 
-/// The headers of a call's arguments, as far as they are known.
+/// The headers of a call's arguments, as far as they are known, and not among the caller's `own`.
 pub(crate) fn parameter_headers(
     call: &JsonRpcRequest,
+    own: &HeaderMap,
     tools: &ToolHeaders,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidMessage> {
     let parameters = call.mirrored_name().and_then(|name| tools.of(name));
-    parameters.map_or(Ok(Vec::new()), |parameters| mirrored(call, &parameters))
+    parameters.map_or(Ok(Vec::new()), |parameters| mirrored(call, own, &parameters))
 }
 
 /// The headers of a call's arguments.
 pub(crate) fn mirrored(
     call: &JsonRpcRequest,
+    own: &HeaderMap,
     parameters: &[Parameter],
 ) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidMessage> {
-    let header = |parameter: &Parameter| {
-        let value = call.argument(&parameter.path)?;
-        let text = match value.as_bytes().first() {
-            Some(b'n') => return None,
-            Some(b't' | b'f') => Some(value),
-            Some(b'"') => RawJson::from_text(value).as_string(),
-            Some(b'-' | b'0'..=b'9') => integer(value),
-            _ => None,
-        };
-        let value = text.and_then(|text| encode(text).ok());
-        Some(match value {
-            Some(mut value) => {
-                value.set_sensitive(true);
-                Ok((parameter.header.clone(), value))
-            }
-            None => Err(InvalidMessage::new(format!(
-                "its argument `{}` cannot be sent in the header `{}`",
-                parameter.path.join("."),
-                parameter.header
-            ))),
-        })
+    // What the caller sets itself is not looked at.
+    let parameters: Vec<_> =
+        parameters.iter().filter(|parameter| !own.contains_key(&parameter.header)).collect();
+    let paths: Vec<_> = parameters.iter().map(|parameter| &*parameter.path).collect();
+    let values = call.arguments(&paths).into_iter();
+    parameters
+        .iter()
+        .zip(values)
+        .filter_map(|(parameter, value)| header(parameter, value?).transpose())
+        .collect()
+}
+
+/// The header of one argument. `None`: it is `null`.
+fn header(
+    parameter: &Parameter,
+    value: ByteString,
+) -> Result<Option<(HeaderName, HeaderValue)>, InvalidMessage> {
+    let text = match value.as_bytes().first() {
+        Some(b'n') => return Ok(None),
+        Some(b't' | b'f') => Some(value),
+        Some(b'"') => RawJson::from_text(value).as_string(),
+        Some(b'-' | b'0'..=b'9') => integer(value),
+        _ => None,
     };
-    parameters.iter().filter_map(header).collect()
+    match text.and_then(|text| encode(text).ok()) {
+        Some(mut value) => {
+            value.set_sensitive(true);
+            Ok(Some((parameter.header.clone(), value)))
+        }
+        None => Err(InvalidMessage::new(format!(
+            "its argument `{}` cannot be sent in the header `{}`",
+            parameter.path.join("."),
+            parameter.header
+        ))),
+    }
 }
 
 fn set(
@@ -221,10 +237,11 @@ fn set(
     name: HeaderName,
     value: impl FnOnce() -> Result<HeaderValue, InvalidHeaderValue>,
 ) -> Result<(), InvalidMessage> {
-    if let Entry::Vacant(entry) = headers.entry(&name) {
+    let too_many = || InvalidMessage::new("it has more headers than can be sent");
+    if let Entry::Vacant(entry) = headers.try_entry(&name).map_err(|_| too_many())? {
         let value =
             value().map_err(|_| InvalidMessage::new(format!("`{name}` cannot be sent in a header")))?;
-        entry.insert(value);
+        entry.try_insert(value).map_err(|_| too_many())?;
     }
     Ok(())
 }

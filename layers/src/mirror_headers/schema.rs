@@ -82,7 +82,8 @@ impl<'v> Reader<'v> {
                 }
                 // Their members are names, not keywords.
                 (
-                    "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                    "$defs" | "definitions" | "patternProperties" | "dependentSchemas" | "dependentRequired"
+                    | "dependencies",
                     Value::Object(schemas),
                 ) => {
                     schemas.values().try_for_each(|schema| self.schema(schema, Place::Elsewhere))?;

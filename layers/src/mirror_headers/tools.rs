@@ -62,6 +62,12 @@ struct Tool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidTool(String);
 
+impl InvalidTool {
+    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
+        Self(format!("its schema cannot be read: {error}"))
+    }
+}
+
 impl fmt::Display for InvalidTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -111,7 +117,13 @@ impl ToolHeaders {
         let mut state = self.write();
         match parameters {
             Ok(parameters) if !parameters.is_empty() => {
-                if state.tools.len() < MAX_TOOLS || state.tools.contains_key(name) {
+                if state.tools.len() >= MAX_TOOLS && !state.tools.contains_key(name) {
+                    // What this listing did not have so far makes room for what it has.
+                    state.tools.retain(|_, tool| tool.listing >= listing);
+                }
+                let seen = state.tools.get(name).map(|tool| tool.listing);
+                if state.tools.len() < MAX_TOOLS || seen.is_some() {
+                    let listing = listing.max(seen.unwrap_or(0));
                     state.tools.insert(name.into(), Tool { parameters: parameters.into(), listing });
                 } else {
                     tracing::warn!(

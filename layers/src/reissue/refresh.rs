@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tower::ServiceExt;
@@ -10,6 +11,7 @@ use tower_service::Service;
 use super::call::Plan;
 use crate::error::{BoxError, Error};
 use crate::mirror_headers::{mirrored, parameter_headers};
+use crate::options::ExtraHeaders;
 use crate::raw_json::{members, write_string};
 use crate::{JsonRpcMessage, JsonRpcRequest, RawJson, Reply};
 
@@ -33,18 +35,16 @@ where
     /// `refusal` is what the server has said to it.
     pub(super) async fn refresh_and_send(self: Arc<Self>, refusal: Reply) -> Result<Reply, Error> {
         let tools = &self.again.layer.tools;
-        let before = self
-            .known
-            .parameters
-            .as_ref()
-            .map_or(Ok(Vec::new()), |known| mirrored(&self.request, known))
-            .ok();
+        let none = HeaderMap::new();
+        let own = self.request.extensions().get::<ExtraHeaders>().map_or(&none, |ExtraHeaders(own)| own);
+        let known = self.known.parameters.as_ref();
+        let before = known.map_or(Ok(Vec::new()), |known| mirrored(&self.request, own, known)).ok();
         let timeout = self.again.layer.refresh_timeout;
         let is_listed = match Handle::try_current() {
             Ok(_) => tokio::time::timeout(timeout, self.refresh()).await.is_ok_and(|listed| listed.is_ok()),
             Err(_) => self.refresh().await.is_ok(),
         };
-        let after = parameter_headers(&self.request, tools).ok();
+        let after = parameter_headers(&self.request, own, tools).ok();
         if !is_listed || after.is_none() || before == after {
             return Ok(refusal);
         }

@@ -10,6 +10,7 @@
 mod arguments;
 #[path = "../common/mod.rs"]
 mod common;
+mod edges;
 mod hostile;
 mod knowledge;
 mod learning;
