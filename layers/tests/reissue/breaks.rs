@@ -43,7 +43,7 @@ async fn it_is_sent_once_more_under_another_id_and_answered_under_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_once() {
+async fn it_is_sent_again_at_once() {
     for (how, breaks) in BREAKS {
         let mut client = Client::new();
         let (_call, sent) = client.send(list(7)).await;

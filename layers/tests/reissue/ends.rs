@@ -8,7 +8,7 @@ use super::subscriptions::*;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn its_response() {
+async fn its_response_ends_it() {
     for reopened in [false, true] {
         let mut client = Client::relistening();
         let (mut call, sent) = client.send(listen()).await;
@@ -30,7 +30,7 @@ async fn its_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_in_place_of_a_stream() {
+async fn a_response_in_place_of_a_stream_ends_it() {
     let mut client = Client::relistening();
     let (mut call, sent) = client.send(listen()).await;
     sent.result(&json!({ "a": 1 }));
@@ -51,7 +51,7 @@ async fn a_response_in_place_of_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_cancellation() {
+async fn the_servers_cancellation_ends_it() {
     for (how, breaks) in [("broken", true), ("ended", false)] {
         for reopened in [false, true] {
             let mut client = Client::relistening();
@@ -78,7 +78,7 @@ async fn the_servers_cancellation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_the_cancellation_of_another() {
+async fn the_cancellation_of_another_does_not() {
     let mut client = Client::relistening();
     let (mut call, pen) = client.subscribed().await;
     for id in [json!(8), json!("7"), json!(null)] {
@@ -91,7 +91,7 @@ async fn not_the_cancellation_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_no_time_heals() {
+async fn a_status_that_no_time_heals_ends_it() {
     for status in [400, 401, 403, 404, 405, 410, 422] {
         let mut client = Client::relistening();
         let (mut call, pen) = client.subscribed().await;
@@ -108,7 +108,7 @@ async fn a_status_that_no_time_heals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read() {
+async fn an_answer_that_cannot_be_read_ends_it() {
     for (content_type, text) in
         [("text/html", "<p>"), ("application/json", "{"), ("text/event-stream", "data: {\n\n")]
     {
@@ -122,7 +122,7 @@ async fn an_answer_that_cannot_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_deadline_while_its_stream_is_open() {
+async fn its_deadline_ends_it_while_its_stream_is_open() {
     let mut client = Client::relistening();
     let (mut call, sent) = client.send(listen().with(Deadline::within(secs(60)))).await;
     let start = sent.at;

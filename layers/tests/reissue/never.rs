@@ -24,7 +24,7 @@ async fn assert_not_repeated(new: impl Fn() -> Client, message: JsonRpcMessage) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_do_harm_twice() {
+async fn what_may_do_harm_twice_is_not_sent_again() {
     for message in [
         tool(7),
         modern(7, "tasks/cancel", json!({ "taskId": "t" })),
@@ -37,7 +37,7 @@ async fn what_may_do_harm_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_continuation_of_an_exchange_that_the_server_may_take_only_once() {
+async fn the_continuation_of_an_exchange_is_not_sent_again() {
     for params in [json!({ "requestState": "s" }), json!({ "inputResponses": {} })] {
         for message in [
             modern(7, "prompts/get", params.clone()),
@@ -50,7 +50,7 @@ async fn the_continuation_of_an_exchange_that_the_server_may_take_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_legacy() {
+async fn what_is_legacy_is_not_sent_again() {
     let legacy = |method| JsonRpcMessage::request(7, method, json!({ "_meta": { VERSION: LEGACY } }));
     for message in [
         legacy("ping"),
@@ -64,7 +64,7 @@ async fn what_is_legacy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn anything_if_that_is_not_wanted() {
+async fn nothing_is_sent_again_if_that_is_not_wanted() {
     let new = || Client::with(|layer| layer.repeat(false));
     for message in [list(7), tool(7), modern(7, "vendor/method", json!({})).with(Idempotent)] {
         assert_not_repeated(new, message).await;
@@ -72,7 +72,7 @@ async fn anything_if_that_is_not_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification() {
+async fn a_notification_is_not_sent_again() {
     let mut client = Client::new();
     client.turn_modern().await;
     let mut call = client.call(notification());
@@ -92,7 +92,7 @@ async fn failure_of(message: JsonRpcMessage, why: &str, answer: impl FnOnce(Arri
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_answered_with_a_status() {
+async fn what_was_answered_with_a_status_is_not_sent_again() {
     for status in [202, 204, 301, 400, 401, 403, 404, 405, 408, 429, 500, 502, 503, 504] {
         let why = status.to_string();
         let error = failure_of(list(7), &why, |sent| sent.status(status, None)).await;
@@ -109,7 +109,7 @@ async fn what_was_answered_with_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_answered_with_something_that_cannot_be_read() {
+async fn what_was_answered_with_something_that_cannot_be_read_is_not_sent_again() {
     for (content_type, text) in [
         ("application/json", r#"{"jsonrpc":"#),
         ("application/json", ""),
@@ -129,14 +129,14 @@ async fn what_was_answered_with_something_that_cannot_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_never_sent() {
+async fn what_was_never_sent_is_not_sent_again() {
     let refused = |sent: Arrived| sent.fail(NotSent("refused".into()));
     let error = failure_of(list(7), "refused", refused).await;
     assert!(error.is_connect() && !error.may_have_run());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_has_answered_with_an_error() {
+async fn what_the_server_has_answered_with_an_error_is_not_sent_again() {
     for status in [200, 400, 404, 500] {
         let mut client = Client::new();
         let (mut call, sent) = client.send(list(7)).await;
@@ -147,7 +147,7 @@ async fn what_the_server_has_answered_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_run_out_of_time() {
+async fn what_has_run_out_of_time_is_not_sent_again() {
     for message in [list(7).with(FirstByte::within(secs(5))), list(7).with(Deadline::within(secs(5)))] {
         let mut client = Client::new();
         let (mut call, sent) = client.send(message).await;
@@ -167,7 +167,7 @@ async fn what_has_run_out_of_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_sent() {
+async fn what_cannot_be_sent_is_not_sent_again() {
     let mut client = Client::new();
     for message in [
         modern(7, "pröm/pts", json!({})).with(Idempotent),
@@ -181,7 +181,7 @@ async fn what_cannot_be_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_its_response() {
+async fn what_has_its_response_is_not_sent_again() {
     let mut client = Client::new();
     let (mut call, sent) = client.send(list(7)).await;
     let response = sent.response(&json!({}));

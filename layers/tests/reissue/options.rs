@@ -11,7 +11,7 @@ use super::subscriptions::*;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn its_headers_do() {
+async fn its_headers_go_with_it() {
     let headers = || extra(&[("x-tenant", "blue"), ("authorization", "Bearer s3cret")]);
     for (how, breaks) in BREAKS {
         let mut client = Client::new();
@@ -51,7 +51,7 @@ async fn its_headers_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_deadline_does_and_is_not_prolonged() {
+async fn its_deadline_goes_with_it_and_is_not_prolonged() {
     for (how, breaks) in BREAKS {
         let mut client = Client::new();
         let start = Instant::now();
@@ -97,7 +97,7 @@ async fn its_deadline_bounds_a_call_whose_headers_do_not_match() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_wait_for_a_head_does() {
+async fn its_bound_for_a_head_goes_with_it() {
     let mut client = Client::new();
     let (mut call, sent) = client.send(list(7).with(FirstByte::within(secs(5)))).await;
     drop(sent.stream());

@@ -19,7 +19,7 @@ async fn reopened(client: &mut Client, id: impl Into<RequestId>) -> (Call, Pen, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_every_message_of_a_subscription() {
+async fn they_are_in_every_message_of_a_subscription() {
     for (id, json) in [
         (RequestId::from(7), json!(7)),
         (RequestId::from("seven"), json!("seven")),
@@ -41,7 +41,7 @@ async fn in_every_message_of_a_subscription() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whichever_time_it_is_opened() {
+async fn they_are_whichever_time_it_is_opened() {
     let mut client = Client::relistening();
     let (mut call, mut pen, mut ours) = reopened(&mut client, 7).await;
     for _ in 0..5 {
@@ -56,7 +56,7 @@ async fn whichever_time_it_is_opened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_servers_cancellation() {
+async fn they_are_in_the_servers_cancellation() {
     let mut client = Client::relistening();
     let (mut call, pen, ours) = reopened(&mut client, 7).await;
     call.message().await;
@@ -69,7 +69,7 @@ async fn in_the_servers_cancellation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn and_nothing_else_is_changed() {
+async fn nothing_else_is_changed() {
     let mut client = Client::relistening();
     let (mut call, pen, ours) = reopened(&mut client, 7).await;
     call.message().await;

@@ -46,7 +46,7 @@ async fn seen(call: &mut Call) -> (String, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_default_they_are_not() {
+async fn by_default_they_are_not_opened_again() {
     for (how, breaks) in [("broken", true), ("ended", false)] {
         let mut client = Client::new();
         let (mut call, pen) = client.subscribed().await;
