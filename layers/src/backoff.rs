@@ -88,7 +88,7 @@ impl Backoff {
     }
 
     /// The longest wait that a server can ask for, with `retry:` or `Retry-After`; 5 min by default. What asks for more
-    /// fails, with the value in its error.
+    /// fails, with the value in its error; a stream that is never given up, as the listening one, waits so long and no longer.
     #[must_use]
     pub fn max_retry(self, max_retry: Duration) -> Self {
         Self { max_retry, ..self }

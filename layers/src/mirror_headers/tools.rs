@@ -50,6 +50,8 @@ struct State {
     listings: u64,
     /// The cursors of the pages to come, with the listings that they belong to.
     cursors: VecDeque<(String, u64)>,
+    /// The last listing that had more tools than are remembered.
+    full_in: u64,
 }
 
 struct Tool {
@@ -117,9 +119,15 @@ impl ToolHeaders {
         let mut state = self.write();
         match parameters {
             Ok(parameters) if !parameters.is_empty() => {
-                if state.tools.len() >= MAX_TOOLS && !state.tools.contains_key(name) {
-                    // What this listing did not have so far makes room for what it has.
+                let is_full = state.tools.len() >= MAX_TOOLS && !state.tools.contains_key(name);
+                if is_full && std::mem::replace(&mut state.full_in, listing) != listing {
+                    // Once for a listing: what it did not have so far makes room for what it has.
                     state.tools.retain(|_, tool| tool.listing >= listing);
+                    tracing::warn!(
+                        tool = name,
+                        limit = MAX_TOOLS,
+                        "too many tools have annotations to mirror all"
+                    );
                 }
                 let seen = state.tools.get(name).map(|tool| tool.listing);
                 if state.tools.len() < MAX_TOOLS || seen.is_some() {

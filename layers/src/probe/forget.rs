@@ -4,11 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use http::StatusCode;
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Probe, ProbeCache, is_answer};
+use super::{Probe, ProbeCache, is_answer, is_modern_error};
 use crate::error::{BoxError, Error};
 use crate::{Endpoint, JsonRpcMessage, Reply};
 
@@ -46,8 +47,8 @@ impl<S> Layer<S> for ForgetEraLayer {
 }
 
 /// Forgets the era of a server when it acts as one of the other: when a legacy server refuses an `initialize`, and when a
-/// modern one refuses a request in the way of a server that does not know the modern era (400, 404 or 405 without a JSON-RPC
-/// error). The next probe asks it again. It changes nothing else.
+/// modern one refuses a request in the way of a server that does not know the modern era (400, 404 or 405, without a JSON-RPC
+/// error that a modern server gives). The next probe asks it again. It changes nothing else.
 #[derive(Clone, Debug)]
 pub struct ForgetEra<S> {
     inner: S,
@@ -97,6 +98,11 @@ pin_project! {
     }
 }
 
+/// How servers of the other era refuse what they do not know.
+fn is_refusal(status: StatusCode) -> bool {
+    [400, 404, 405].contains(&status.as_u16())
+}
+
 impl<F, E> Future for ResponseFuture<F>
 where
     F: Future<Output = Result<Reply, E>>,
@@ -128,7 +134,13 @@ where
                 }
                 item
             })),
-            Ok(reply) => Ok(reply),
+            Ok(reply) => {
+                let is_refusal = reply.head().is_some_and(|head| is_refusal(head.status));
+                if is_refusal && reply.ready_error_code().is_some_and(|code| !is_modern_error(code)) {
+                    cache.forget(&endpoint);
+                }
+                Ok(reply)
+            }
         })
     }
 }

@@ -37,6 +37,11 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// Whether the error says that the server understands the modern era, "method not found" included.
+fn is_modern_error(code: i64) -> bool {
+    [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, JsonRpcError::METHOD_NOT_FOUND].contains(&code)
+}
+
 /// What is known of a server's era.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -23,6 +23,8 @@ pub(super) struct Plan<S> {
     pub(super) again: Arc<Again<S>>,
     pub(super) request: JsonRpcRequest,
     pub(super) kind: Kind,
+    /// Whether it may be sent once more if its connection breaks.
+    pub(super) is_repeatable: bool,
     /// Of a tool call: what was known of its headers when it was sent.
     pub(super) known: Known,
 }
@@ -35,20 +37,19 @@ pub(super) struct Known {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Repeatable,
     ToolCall,
     Subscription,
+    Other,
 }
 
 impl<S> Plan<S> {
     pub(super) fn of(message: &JsonRpcMessage, again: &Arc<Again<S>>) -> Option<Self> {
         let request = message.as_request()?;
+        let is_repeatable = again.layer.repeat && is_repeatable_request(request, message.extensions());
         let kind = match request.method() {
             "tools/call" => Kind::ToolCall,
             "subscriptions/listen" if again.layer.relisten => Kind::Subscription,
-            _ if again.layer.repeat && is_repeatable_request(request, message.extensions()) => {
-                Kind::Repeatable
-            }
+            _ if is_repeatable => Kind::Other,
             _ => return None,
         };
         let extra = request.extensions().get::<ExtraHeaders>();
@@ -65,7 +66,13 @@ impl<S> Plan<S> {
             }
             _ => Known::default(),
         };
-        is_modern.then(|| Self { again: again.clone(), request: request.clone(), kind, known: known() })
+        is_modern.then(|| Self {
+            again: again.clone(),
+            request: request.clone(),
+            kind,
+            is_repeatable,
+            known: known(),
+        })
     }
 
     pub(super) fn id(&self) -> &RequestId {

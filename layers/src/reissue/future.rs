@@ -65,17 +65,17 @@ where
                 (Ok(reply), Kind::ToolCall) if reply.ready_error_code() == Some(HEADER_MISMATCH) => {
                     Box::pin(Arc::new(plan).refresh_and_send(reply))
                 }
-                (Ok(reply), Kind::Repeatable) if reply.is_stream() => {
-                    let id = plan.id().clone();
-                    return Poll::Ready(Ok(reply.rewrap(id, |reply| Reissuing::new(reply, Arc::new(plan)))));
-                }
                 (Ok(reply), Kind::Subscription) if reply.is_stream() => {
                     let id = plan.id().clone();
                     return Poll::Ready(
                         Ok(reply.rewrap(id, |reply| Relistening::new(reply, Arc::new(plan)))),
                     );
                 }
-                (Err(error), Kind::Repeatable) if is_break(&error) => Box::pin(Arc::new(plan).send()),
+                (Ok(reply), _) if plan.is_repeatable && reply.is_stream() => {
+                    let id = plan.id().clone();
+                    return Poll::Ready(Ok(reply.rewrap(id, |reply| Reissuing::new(reply, Arc::new(plan)))));
+                }
+                (Err(error), _) if plan.is_repeatable && is_break(&error) => Box::pin(Arc::new(plan).send()),
                 (outcome, _) => return Poll::Ready(outcome),
             };
             // This drops the first call: what limits calls below would count both.

@@ -286,6 +286,7 @@ def greet_in_german(name: str) -> str:
 errands: Counter[str] = Counter()
 
 
+@server.tool()
 @server.prompt()
 async def errand(name: str, losses: str, ctx: Context) -> str:
     """Report progress, then answer; but the first calls with this name, so many, never do. `fate` tells of them."""

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
+use mcp_streamable_http::options::Idempotent;
 use mcp_streamable_http::{
     Builder, Client as DefaultClient, Error, JsonRpcResponse, Reply, RequestId, StreamableHttp,
 };
-use mcp_streamable_http_interop::{Client, Relay};
+use mcp_streamable_http_interop::{Client, Relay, ToolResult};
 use serde_json::{Value, json};
 
 use crate::profile::Profile;
@@ -150,4 +151,18 @@ fn name() -> String {
 
 async fn fate(client: &Client, name: &str) -> String {
     client.tool("fate", json!({ "name": name })).await.text
+}
+
+/// What the caller says does no harm twice is made once more, too.
+pub(crate) async fn a_cut_call_that_may_be_repeated_is_made_again(profile: &Profile) {
+    let relay = Relay::to(&profile.server.uri()).await;
+    let client = Client::modern(relay.uri());
+    let mut call = errand(&name(), 1);
+    call["_meta"] = json!({ "progressToken": "t" });
+    let mut reply = client.send(client.request("tools/call", call).with(Idempotent)).await;
+    reply.next().await.unwrap().unwrap();
+    relay.cut().await;
+    let answer = reply.response().await.unwrap();
+    assert_eq!(ToolResult::read(&answer.result().unwrap()).text, "call 2 is done");
+    assert_eq!(relay.calls_of("tools/call"), 2);
 }

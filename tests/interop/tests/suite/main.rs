@@ -150,7 +150,8 @@ mod resume {
 mod everything {
     calls!(EVERYTHING);
     handshake!(EVERYTHING);
-    tests!(EVERYTHING, probing: it_is_legacy_and_takes_the_handshake what_is_found_out_is_remembered);
+    tests!(EVERYTHING, probing: it_is_legacy_and_takes_the_handshake what_is_found_out_is_remembered
+        what_was_remembered_as_modern_is_forgotten);
     tests!(EVERYTHING, sessions: ends_when_terminated is_refused_when_ended_by_another);
     tests!(EVERYTHING, listening: hears_of_new_resources);
     tests!(EVERYTHING, resuming: a_call_survives_an_impatient_proxy);
@@ -180,7 +181,7 @@ mod modern {
         a_cut_subscription_is_opened_again);
     tests!(MODERN, breaking: a_cut_call_fails a_cut_call_without_a_head_fails a_cut_prompt_is_asked_for_again
         a_prompt_that_is_cut_twice_fails a_cut_prompt_fails_if_so_wanted
-        a_cut_prompt_without_a_head_is_asked_for_again);
+        a_cut_prompt_without_a_head_is_asked_for_again a_cut_call_that_may_be_repeated_is_made_again);
     bridged!(MODERN: basics texts progress questions cancellation many subscription mirrored
         mirrored_after_a_change errors end end_while_calling unparsable);
 }

@@ -88,3 +88,17 @@ fn initialize() -> Value {
 fn version(text: &str) -> ProtocolVersion {
     text.parse().unwrap()
 }
+
+/// The same the other way round.
+pub(crate) async fn what_was_remembered_as_modern_is_forgotten(profile: &Profile) {
+    let uri = profile.server.uri();
+    let cache: ProbeCache = serde_json::from_value(json!({ uri.to_string(): ["2026-07-28"] })).unwrap();
+    let transport = StreamableHttp::builder(uri).probe_cache(cache.clone()).build().unwrap();
+    assert!(matches!(transport.probe(meta()).await.unwrap(), Probe::Modern { .. }));
+
+    let client = Client::modern_over(transport.clone());
+    let _ = client.try_call("tools/list", json!({})).await;
+    assert!(cache.is_empty());
+    assert_eq!(transport.probe(meta()).await.unwrap(), Probe::Legacy);
+    shake_hands(&Client::over(transport), profile).await;
+}
