@@ -137,6 +137,23 @@ impl<C, L> Builder<C, L> {
         }
     }
 
+    /// Lets the server compress its answers (gzip, deflate, brotli, zstd), with tower-http's layer; off by default, as a stream
+    /// of events is held back by what compresses it. The [`limits`](Self::limits) count what comes out of it. It is a layer like
+    /// those of [`http_layer`](Self::http_layer), outside of those that were added before. Feature `decompression`.
+    ///
+    /// ```
+    /// use mcp_streamable_http::StreamableHttp;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let transport = StreamableHttp::builder("http://localhost:8000/mcp".parse()?).decompression().build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "decompression")]
+    pub fn decompression(self) -> Builder<C, Stack<L, tower_http::decompression::DecompressionLayer>> {
+        self.http_layer(tower_http::decompression::DecompressionLayer::new())
+    }
+
     /// How many redirects of one request are followed; 10 by default, 0 follows none. They are followed within the
     /// origin, and from `http` to `https` on the same host's default ports. See [`Redirect`].
     pub fn max_redirects(self, redirects: usize) -> Self {
