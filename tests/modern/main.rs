@@ -7,6 +7,7 @@
     reason = "in a test a panic is how it fails, in its helpers too"
 )]
 
+mod again;
 mod asked;
 mod cached;
 #[path = "../channel/common.rs"]
