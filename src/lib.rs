@@ -42,6 +42,7 @@
 //! - `client`, on by default: the [`Client`] of [`StreamableHttp::new`], which is hyper with rustls. Without it there
 //!   is [`StreamableHttp::with_client`], which takes any HTTP client that is a tower service.
 //! - `ring`, on by default, and `aws-lc-rs`: the client's cryptography. With both, *ring* is used.
+//! - `metrics`: [`layers::metrics`]. `cookies`: [`layers::cookies`]. `decompression`: [`Builder::decompression`].
 
 mod builder;
 pub mod channel;

@@ -11,11 +11,11 @@
 //!
 //! | floor | a service of | layers |
 //! |---|---|---|
-//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: metrics, limits, timeouts; [`UnaryLayer`], [`TranslateCancelLayer`], [`ReissueLayer`] |
+//! | message | [`JsonRpcMessage`] → [`Reply`] | your own: limits, timeouts; [`UnaryLayer`], [`TraceLayer`], [`TraceContextLayer`], metrics; [`TranslateCancelLayer`], [`ReissueLayer`] |
 //! | | | [`EnvelopeLayer`], the bridge |
 //! | envelope | `http::Request<`[`Payload`]`>` → `http::Response<`[`Events`]`>` | tower's `Retry` with [`RetryPolicy`], [`ReinitializeLayer`], [`ResumeLayer`], [`SetSessionIdLayer`], [`StampVersionLayer`], [`MirrorHeadersLayer`] |
 //! | | | [`SseLayer`], the bridge |
-//! | wire | `http::Request<Full<Bytes>>` → `http::Response<impl Body>` | your own: authorization, tracing, all of tower-http |
+//! | wire | `http::Request<Full<Bytes>>` → `http::Response<impl Body>` | your own: all of tower-http; [`BearerLayer`], cookies |
 //! | | | [`RedirectLayer`], [`FirstByteTimeoutLayer`], innermost |
 //!
 //! # Example
