@@ -127,6 +127,24 @@ async fn a_modern_server_that_no_longer_understands_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_has_become_a_legacy_one_is_asked_again_whatever_its_refusal_looks_like() {
+    let errors = [(json!("server-error"), -32600), (json!(null), -32000)];
+    for (id, code) in errors {
+        let error = json!({ "code": code, "message": "no session" });
+        let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+        let server = Server::scripted(move |_| Some(with_status(400, Answer::json(&refusal))));
+        let cache = ProbeCache::new();
+        cache.insert(
+            &endpoint(),
+            &Probe::Modern { versions: vec![MODERN.parse().unwrap()], discovered: None },
+        );
+        let transport = connect(&server, "/mcp", |builder| builder.probe_cache(cache));
+        let _ = ask(&transport, tool(1)).await;
+        assert_eq!(in_time(transport.probe(meta())).await.unwrap(), Probe::Legacy, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_in_trouble_is_not_asked_again() {
     let server = Server::scripted(|seen| match seen.what() {
         "server/discover" => chatty(seen),

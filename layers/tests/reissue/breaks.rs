@@ -103,6 +103,19 @@ async fn every_repeatable_method_is_and_what_is_marked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_call_that_is_marked_is_sent_once_more() {
+    for (how, breaks) in BREAKS {
+        let mut client = Client::new();
+        let (mut call, sent) = client.send(tool(7).with(Idempotent)).await;
+        let first = sent.message.clone();
+        breaks(sent);
+        client.inbox.again(&first).await.result(&json!({}));
+        call.result(7, &json!({})).await;
+        client.inbox.assert_silent(how).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_callers_id_may_be_any() {
     for id in
         [RequestId::from("7"), RequestId::from(-7), RequestId::from(i64::MAX), RequestId::from("\"\\\u{1}ü")]

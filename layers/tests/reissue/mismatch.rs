@@ -118,6 +118,16 @@ async fn the_refusal_is_the_answer_if_the_headers_stay_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn headers_that_the_caller_set_do_not_change() {
+    let mut client = Client::new();
+    let (mut call, sent) = client.send(tool(7).with(extra(&[("mcp-param-region", "eu")]))).await;
+    sent.error(400, REFUSAL);
+    client.inbox.next().await.result(&tools(&[("region", "Region")]));
+    assert_refused(&mut call).await;
+    client.inbox.assert_silent("the same headers").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_refusal_is_the_answer_if_the_arguments_have_no_headers_then() {
     let mut client = Client::new();
     let params = json!({ "name": "query", "arguments": { "region": [1] } });
