@@ -11,6 +11,8 @@ use rustls::ClientConfig;
 
 use super::Client;
 use super::connect::Connector;
+use super::dial::Dial;
+use super::route::{Route, RouteOptions};
 use super::tls::Tls;
 use crate::error::{Error, InvalidOption};
 
@@ -43,6 +45,7 @@ pub struct ClientBuilder {
     http2_ping_timeout: Duration,
     http2_stream_window: u32,
     tls: Tls,
+    pub(super) route: RouteOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +67,14 @@ impl Default for ClientBuilder {
             http2_ping_timeout: Duration::from_secs(10),
             http2_stream_window: 1 << 20,
             tls: Tls::default(),
+            route: RouteOptions::default(),
         }
     }
 }
 
 impl ClientBuilder {
-    /// How long making a connection may take: looking up the name, the TCP handshake and the TLS handshake together.
-    /// 10 s by default; `None` leaves it to the operating system, which takes minutes.
+    /// How long making a connection may take: looking up the name, the TCP handshake, getting through a proxy and
+    /// the TLS handshake together. 10 s by default; `None` leaves it to the operating system, which takes minutes.
     pub fn connect_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
         Self { connect_timeout: timeout.into(), ..self }
     }
@@ -149,35 +153,39 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// The platform's certificates cannot be loaded; a certificate or key cannot be used; there are TLS options beside
-    /// a whole TLS configuration; there is no provider of cryptography; a window that HTTP/2 does not allow.
+    /// a whole TLS configuration; there is no provider of cryptography; a window that HTTP/2 does not allow; a proxy, also
+    /// one of the environment, cannot be used, or is wanted beside a Unix socket; the path of a Unix socket cannot be one.
     pub fn build(mut self) -> Result<Client, Error> {
         if !(1..=MAX_WINDOW).contains(&self.http2_stream_window) {
             let reason = format!("`http2_stream_window` must be from 1 to {MAX_WINDOW} bytes");
             return Err(Error::new(InvalidOption::new(reason)));
         }
+        let route = self.route.build()?;
         let tls = std::mem::take(&mut self.tls).build()?;
-        Ok(self.with_tls(tls))
+        Ok(self.with(route, tls))
     }
 
     /// A client whose TLS handshakes all fail.
     pub(super) fn build_without_roots(self) -> Result<Client, Error> {
-        Ok(self.with_tls(Tls::without_roots()?))
+        let route = self.route.build()?;
+        Ok(self.with(route, Tls::without_roots()?))
     }
 
-    fn with_tls(self, mut tls: ClientConfig) -> Client {
+    fn with(self, route: Route, mut tls: ClientConfig) -> Client {
         let mut tcp = HttpConnector::new();
         // The TLS connector around it looks at the scheme.
         tcp.enforce_http(false);
         // Messages are small and wait for their answers: Nagle's algorithm would only hold them back.
         tcp.set_nodelay(true);
         tcp.set_keepalive(self.tcp_keepalive);
+        let dial = Dial::new(route, tcp, &tls);
         // The connector would panic at a list that is not empty.
         tls.alpn_protocols.clear();
         let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         let https = match self.protocol {
-            Protocol::Negotiated => https.enable_all_versions().wrap_connector(tcp),
-            Protocol::Http1 => https.enable_http1().wrap_connector(tcp),
-            Protocol::Http2 => https.enable_http2().wrap_connector(tcp),
+            Protocol::Negotiated => https.enable_all_versions().wrap_connector(dial),
+            Protocol::Http1 => https.enable_http1().wrap_connector(dial),
+            Protocol::Http2 => https.enable_http2().wrap_connector(dial),
         };
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())

@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tower::Service;
 
+use super::dial::Dial;
+use super::stream::Stream;
 use crate::error::{BoxError, TimedOut};
 
-/// Bounds all of it together: the look-up of the name, the TCP handshake, the TLS handshake. `HttpConnector` has a
-/// bound for the second only.
+/// Bounds all of it together: the look-up of the name, the TCP handshake, getting through a proxy, the TLS handshake.
+/// `HttpConnector` has a bound for the second only.
 #[derive(Clone)]
 pub(super) struct Connector {
-    inner: HttpsConnector<HttpConnector>,
+    inner: HttpsConnector<Dial>,
     timeout: Option<Duration>,
 }
 
 impl Connector {
-    pub(super) fn new(inner: HttpsConnector<HttpConnector>, timeout: Option<Duration>) -> Self {
+    pub(super) fn new(inner: HttpsConnector<Dial>, timeout: Option<Duration>) -> Self {
         Self { inner, timeout }
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = MaybeHttpsStream<TokioIo<Stream>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

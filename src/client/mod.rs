@@ -1,8 +1,9 @@
 //! The default HTTP client: hyper-util's pooled client over rustls.
 //!
 //! It speaks HTTP/1.1, and HTTP/2 where the server offers it in the TLS handshake (ALPN). Certificates are checked
-//! against the platform's trust store; cryptography is by *ring*, or by aws-lc-rs if only that feature is on. It keeps no
-//! cookies, uses no proxy and asks for no compression.
+//! against the platform's trust store; cryptography is by *ring*, or by aws-lc-rs if only that feature is on. It uses the
+//! proxies of the environment, or the one or none that it is told ([`ClientBuilder::proxy`]). It keeps no cookies and
+//! asks for no compression.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,7 +19,11 @@
 
 mod builder;
 mod connect;
+mod dial;
 mod future;
+mod proxy;
+mod route;
+mod stream;
 mod tls;
 
 use std::fmt;
@@ -36,6 +41,7 @@ use tower::Service;
 
 pub use self::builder::ClientBuilder;
 pub use self::future::ResponseFuture;
+pub use self::proxy::{Proxy, ProxyError};
 /// The version of rustls whose [`ClientConfig`](rustls::ClientConfig) is wanted by [`ClientBuilder::tls_config`].
 pub use rustls;
 
@@ -61,7 +67,7 @@ impl Client {
     /// A client for `http` and `https` with default options.
     ///
     /// # Errors
-    /// The platform's certificates cannot be loaded.
+    /// The platform's certificates cannot be loaded; a proxy of the environment cannot be used.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
