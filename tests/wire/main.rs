@@ -18,11 +18,17 @@ mod peer;
 mod pings;
 mod pki;
 mod proxy;
+mod proxy_rules;
 mod raw;
+mod relay;
+mod socks;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
 mod tls_options;
 #[cfg(target_os = "linux")]
 mod trust_store;
+mod tunnels;
+#[cfg(unix)]
+mod unix;
 mod unsent;
