@@ -1,5 +1,6 @@
 //! Asking a server for its era.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -8,7 +9,14 @@ use tower::ServiceExt;
 use crate::error::{InvalidMessage, TimedOut};
 use crate::layers::probe::{Probe, classify};
 use crate::layers::{Era, Error, JsonRpcMessage, JsonRpcRequest, RawJson};
+use crate::options::Once;
 use crate::transport::StreamableHttp;
+
+/// Two probes at a time are two requests.
+fn fresh_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("mcp-streamable-http:discover:{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
 
 impl StreamableHttp {
     /// Asks the server of which era it is, with a `server/discover` of the modern one (MCP 2026-07-28 §Backward
@@ -43,14 +51,15 @@ impl StreamableHttp {
             return Ok(known);
         }
         let params = RawJson::parse(format!(r#"{{"_meta":{}}}"#, meta.into())).map_err(Error::new)?;
-        let discover = JsonRpcRequest::new("mcp-streamable-http:discover", "server/discover", params);
-        let version = discover.protocol_version().map_err(Error::new)?;
+        let discover = JsonRpcRequest::new(fresh_id(), "server/discover", params);
+        let version = discover.protocol_version().ok().flatten();
         if !version.is_some_and(|version| version.era() == Era::Modern) {
             return Err(Error::new(InvalidMessage::new(
                 "a probe must name a protocol version of the modern era",
             )));
         }
-        let probe = self.within(self.probe_timeout, self.discover(discover.into())).await?;
+        let probe =
+            self.within(self.probe_timeout, self.discover(JsonRpcMessage::from(discover).with(Once))).await?;
         if let Some(cache) = &self.probes {
             cache.insert(&self.endpoint, &probe);
         }

@@ -97,13 +97,18 @@ impl Events {
         }
     }
 
-    /// The error, if that is all there is.
-    pub(crate) fn ready_error(self) -> Option<BoxError> {
+    /// The first event, if all are there.
+    pub(crate) fn into_ready(self) -> Option<Result<Event, BoxError>> {
         match self.0 {
-            Inner::One(item) => item?.err(),
-            Inner::Many(mut items) => items.next()?.err(),
+            Inner::One(item) => item,
+            Inner::Many(mut items) => items.next(),
             Inner::Stream(_) => None,
         }
+    }
+
+    /// The error, if that is all there is.
+    pub(crate) fn ready_error(self) -> Option<BoxError> {
+        self.into_ready()?.err()
     }
 
     /// Whether these are the events of an open stream, as opposed to events that are all there.

@@ -13,6 +13,7 @@
 //! | [`Pinned`] | sent messages | sends it in this session, or not at all |
 //! | [`ResumeFrom`] | sent requests | takes up the stream of its answer again, instead of sending it |
 //! | [`Idempotent`] | sent requests | says that sending it twice does no harm |
+//! | [`Once`] | sent messages | keeps it from being sent again |
 //! | [`QuietDrop`] | sent requests | lets it be dropped without a word to a legacy server |
 //! | [`Gap`] | received messages | says that messages before it may be missing |
 //! | [`WireId`] | received responses | the id that the response had on the wire, if it differed |
@@ -231,6 +232,11 @@ pub struct ResumeFrom(
 /// [`RetryPolicy`](crate::RetryPolicy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idempotent;
+
+/// Keeps a message from being sent again, by [`RetryPolicy`](crate::RetryPolicy) or [`Reissue`](crate::Reissue), whatever becomes
+/// of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Once;
 
 /// On the first message of a subscription whose stream had broken and was opened again: what the server sent in between
 /// is lost, so the application should look for itself at what it is subscribed to. See

@@ -141,13 +141,18 @@ impl Reply {
         }
     }
 
+    /// Takes the message that is the whole answer.
+    pub(crate) fn take_ready(&mut self) -> Option<JsonRpcMessage> {
+        std::mem::replace(&mut self.events, Events::EMPTY).into_ready()?.ok()?.message
+    }
+
     /// Puts `stream` around a reply to the request `id`; the head stays.
     pub(crate) fn rewrap<S>(mut self, id: RequestId, stream: impl FnOnce(Self) -> S) -> Self
     where
         S: Stream<Item = Result<Event, BoxError>> + Send + 'static,
     {
-        let head = self.head.take();
-        Self { head, ..Self::new(Expects::Response(id), Events::new(stream(self))) }
+        let (head, until) = (self.head.take(), self.until.take());
+        Self { head, until, ..Self::new(Expects::Response(id), Events::new(stream(self))) }
     }
 
     /// Shows every item to `f`, the last one included, and passes on what it returns. Allocates once.

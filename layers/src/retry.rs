@@ -42,7 +42,7 @@ use crate::backoff::Attempts;
 use crate::error::{
     BoxError, EndedStream, InvalidMessage, NotRepeated, NotSent, SessionExpired, TimedOut, find, retry_after,
 };
-use crate::options::{Idempotent, ResumeFrom};
+use crate::options::{Idempotent, Once, ResumeFrom};
 use crate::{Backoff, Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, Session};
 
 /// What does no harm if a server acts on it twice.
@@ -194,7 +194,7 @@ fn is_repeatable(request: &Request<Payload>) -> bool {
 /// The same of a message with these options.
 pub(crate) fn is_repeatable_request(request: &JsonRpcRequest, options: &Extensions) -> bool {
     let is_listed = || options.get::<Idempotent>().is_some() || REPEATABLE.contains(&request.method());
-    is_listed() && !request.is_continuation()
+    is_listed() && !request.is_continuation() && options.get::<Once>().is_none()
 }
 
 /// If an attempt broke, the server may have acted on it, whatever became of a later one.
@@ -238,7 +238,10 @@ impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
     }
 
     fn clone_request(&mut self, request: &Request<Payload>) -> Option<Request<Payload>> {
-        let is_ours = request.method() == Method::POST && request.extensions().get::<ResumeFrom>().is_none();
+        let options = request.extensions();
+        let is_ours = request.method() == Method::POST
+            && options.get::<ResumeFrom>().is_none()
+            && options.get::<Once>().is_none();
         (is_ours && self.backoff.max_attempts() > 0).then(|| request.clone())
     }
 }

@@ -13,6 +13,7 @@ mod cached;
 #[path = "../channel/common.rs"]
 #[allow(dead_code, reason = "it is shared, and not all of it is used here")]
 mod common;
+mod edges;
 mod hostile;
 mod matrix;
 mod probing;

@@ -90,7 +90,9 @@ impl Guard {
             Ok(JsonRpcMessage::Response(response)) => {
                 self.notice = None;
                 match response.extensions().get() {
-                    Some(WireId(Some(other))) if self.flights.get(other).is_some() => {
+                    Some(WireId(Some(other)))
+                        if *other != self.flight.id && self.flights.get(other).is_some() =>
+                    {
                         Err(Error::new(ForeignResponse))
                     }
                     _ => Ok(response.into()),

@@ -83,9 +83,11 @@ impl ProbeCache {
     }
 }
 
-/// As an endpoint is shown: without the query.
+/// The URL without the query, whole; what is shown of it may be shortened.
 fn key(endpoint: &Endpoint) -> String {
-    endpoint.to_string()
+    let uri = endpoint.uri();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    format!("{}://{authority}{}", uri.scheme_str().unwrap_or_default(), uri.path())
 }
 
 impl Serialize for ProbeCache {

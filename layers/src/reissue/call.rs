@@ -11,10 +11,11 @@ use super::rename::Rename;
 use super::stream::Renamed;
 use crate::envelope::stamp;
 use crate::error::{
-    BoxError, EndedStream, Error, InvalidMessage, NotSent, SessionExpired, TimedOut, TooLarge, Undecodable,
+    BoxError, EndedStream, Error, InvalidMessage, NotRepeated, NotSent, SessionExpired, TimedOut, TooLarge,
+    Undecodable,
 };
 use crate::mirror_headers::Parameter;
-use crate::options::ExtraHeaders;
+use crate::options::{ExtraHeaders, Pinned};
 use crate::retry::is_repeatable_request;
 use crate::{Era, JsonRpcMessage, JsonRpcRequest, Reply, RequestId};
 
@@ -25,6 +26,8 @@ pub(super) struct Plan<S> {
     pub(super) kind: Kind,
     /// Whether it may be sent once more if its connection breaks.
     pub(super) is_repeatable: bool,
+    /// What a request that names no version is sent with, whatever the connection speaks by then.
+    pub(super) pinned: Option<Pinned>,
     /// Of a tool call: what was known of its headers when it was sent.
     pub(super) known: Known,
 }
@@ -57,7 +60,9 @@ impl<S> Plan<S> {
             Some(ExtraHeaders(extra)) => stamp(message, extra),
             None => stamp(message, &HeaderMap::new()),
         };
-        let era = named.ok().flatten().map_or_else(|| again.layer.session.era(), |version| version.era());
+        let named = named.ok().flatten();
+        let pinned = named.is_none().then(|| again.layer.session.pin());
+        let era = named.map_or_else(|| again.layer.session.era(), |version| version.era());
         let is_modern = era == Era::Modern && !request.is_initialize();
         let known = || match (kind, request.mirrored_name()) {
             (Kind::ToolCall, Some(name)) => {
@@ -71,6 +76,7 @@ impl<S> Plan<S> {
             request: request.clone(),
             kind,
             is_repeatable,
+            pinned,
             known: known(),
         })
     }
@@ -91,9 +97,20 @@ where
         let fresh = self.again.fresh_id();
         tracing::debug!(request.id = %self.id(), %fresh, "a request is sent again under another id");
         let rename = Rename { from: fresh.clone(), to: self.id().clone() };
-        let message = JsonRpcMessage::from(self.request.clone().under(fresh));
+        let mut message = JsonRpcMessage::from(self.request.clone().under(fresh));
+        if let Some(pinned) = &self.pinned {
+            message = message.with(pinned.clone());
+        }
         let reply = self.again.service.clone().oneshot(message).await.map_err(Error::new)?;
         Ok(reply.rewrap(self.id().clone(), |reply| Renamed::new(reply, rename)))
+    }
+
+    /// The same after an attempt that broke, on which the server may have acted, whatever becomes of this one.
+    pub(super) async fn send_after_break(self: Arc<Self>) -> Result<Reply, Error> {
+        self.send().await.map_err(|error| match error.find::<NotSent>() {
+            Some(_) => Error::new(NotRepeated::new(error.into())),
+            None => error,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::{BoxError, Error};
 use crate::{JsonRpcMessage, Reply};
 
 /// MCP 2026-07-28 §Server Validation.
-const HEADER_MISMATCH: i64 = -32020;
+pub(super) const HEADER_MISMATCH: i64 = -32020;
 
 type Again = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 
@@ -62,8 +62,11 @@ where
             };
             let Some(plan) = this.plan.take() else { return Poll::Ready(outcome) };
             let again: Again = match (outcome, plan.kind) {
-                (Ok(reply), Kind::ToolCall) if reply.ready_error_code() == Some(HEADER_MISMATCH) => {
-                    Box::pin(Arc::new(plan).refresh_and_send(reply))
+                (Ok(mut reply), Kind::ToolCall) if reply.ready_error_code() == Some(HEADER_MISMATCH) => {
+                    match reply.take_ready() {
+                        Some(refusal) => Box::pin(Arc::new(plan).refresh_and_send(refusal)),
+                        None => return Poll::Ready(Ok(reply)),
+                    }
                 }
                 (Ok(reply), Kind::Subscription) if reply.is_stream() => {
                     let id = plan.id().clone();
@@ -71,11 +74,13 @@ where
                         Ok(reply.rewrap(id, |reply| Relistening::new(reply, Arc::new(plan)))),
                     );
                 }
-                (Ok(reply), _) if plan.is_repeatable && reply.is_stream() => {
+                (Ok(reply), kind) if reply.is_stream() && (plan.is_repeatable || kind == Kind::ToolCall) => {
                     let id = plan.id().clone();
                     return Poll::Ready(Ok(reply.rewrap(id, |reply| Reissuing::new(reply, Arc::new(plan)))));
                 }
-                (Err(error), _) if plan.is_repeatable && is_break(&error) => Box::pin(Arc::new(plan).send()),
+                (Err(error), _) if plan.is_repeatable && is_break(&error) => {
+                    Box::pin(Arc::new(plan).send_after_break())
+                }
                 (outcome, _) => return Poll::Ready(outcome),
             };
             // This drops the first call: what limits calls below would count both.

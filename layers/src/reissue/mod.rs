@@ -122,7 +122,7 @@ impl<S: Clone> Layer<S> for ReissueLayer {
 /// |---|---|---|
 /// | repeatable: see [`RetryPolicy`](crate::RetryPolicy) | its connection breaks, before the head or after | it is sent once more |
 /// | `tools/call` | the answer is a HeaderMismatch (-32020) | the tools are listed, all pages, with the version, client and capabilities of the call's `_meta`; if the headers are others then, it is sent once more |
-/// | `subscriptions/listen`, with [`relisten`](ReissueLayer::relisten) | its stream breaks, after it was acknowledged | it is sent again after the waits of a [`Backoff`]; the first message of the new stream is marked with [`Gap`](crate::options::Gap) |
+/// | `subscriptions/listen`, with [`relisten`](ReissueLayer::relisten) | its stream breaks | it is sent again after the waits of a [`Backoff`]; the first message of the new stream is marked with [`Gap`](crate::options::Gap) |
 /// | anything else | its stream breaks | it fails, and may have run |
 ///
 /// A subscription that the server ends, with a response or a `notifications/cancelled`, is not opened again. In the legacy era

@@ -1,8 +1,11 @@
 //! Learning the tools anew after a mismatch of headers.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tower::ServiceExt;
@@ -10,10 +13,12 @@ use tower_service::Service;
 
 use super::call::Plan;
 use crate::error::{BoxError, Error};
+use crate::headers::is_mirrored;
 use crate::mirror_headers::{mirrored, parameter_headers};
 use crate::options::ExtraHeaders;
 use crate::raw_json::{members, write_string};
-use crate::{JsonRpcMessage, JsonRpcRequest, RawJson, Reply};
+use crate::reply::Until;
+use crate::{Events, Expects, JsonRpcMessage, JsonRpcRequest, RawJson, Reply};
 
 /// What of a call's `_meta` goes with the listing: who asks, and in which version.
 const COPIED: [&str; 3] = [
@@ -31,9 +36,18 @@ where
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
-    /// MCP 2026-07-28 §Client Behavior: lists the tools, and sends the call once more if its headers are others then.
-    /// `refusal` is what the server has said to it.
-    pub(super) async fn refresh_and_send(self: Arc<Self>, refusal: Reply) -> Result<Reply, Error> {
+    /// MCP 2026-07-28 §Client Behavior: after a mismatch of headers, lists the tools, and sends the call once more if its
+    /// headers are others then. `refusal` is what the server has said to it.
+    pub(super) async fn refresh_and_send(self: Arc<Self>, refusal: JsonRpcMessage) -> Result<Reply, Error> {
+        let until = self.request.extensions().get().copied().and_then(Until::new);
+        if before(until, self.changes_headers()).await? {
+            return self.send().await;
+        }
+        Ok(Reply::new(Expects::Response(self.id().clone()), Events::from(refusal)))
+    }
+
+    /// Lists the tools. Returns whether the headers of the call are others then.
+    async fn changes_headers(&self) -> bool {
         let tools = &self.again.layer.tools;
         let none = HeaderMap::new();
         let own = self.request.extensions().get::<ExtraHeaders>().map_or(&none, |ExtraHeaders(own)| own);
@@ -45,11 +59,7 @@ where
             Err(_) => self.refresh().await.is_ok(),
         };
         let after = parameter_headers(&self.request, own, tools).ok();
-        if !is_listed || after.is_none() || before == after {
-            return Ok(refusal);
-        }
-        drop(refusal);
-        self.send().await
+        is_listed && after.is_some() && before != after
     }
 
     /// Lists the tools, unless somebody else has done so since this call was sent.
@@ -64,7 +74,7 @@ where
             let list =
                 JsonRpcRequest::new(self.again.fresh_id(), "tools/list", self.listing(cursor.as_deref()));
             let mut list = JsonRpcMessage::from(list);
-            *list.extensions_mut() = self.request.extensions().clone();
+            *list.extensions_mut() = self.options();
             let reply = self.again.service.clone().oneshot(list).await.map_err(Error::new)?;
             cursor = next_cursor(
                 reply.response().await?.outcome().map_err(|error| Error::new(error.to_string()))?,
@@ -74,6 +84,19 @@ where
             }
         }
         Ok(())
+    }
+
+    /// The options of the call, without the headers that tell of it.
+    fn options(&self) -> Extensions {
+        let mut options = self.request.extensions().clone();
+        if let Some(ExtraHeaders(extra)) = options.get_mut() {
+            let own: Vec<_> = extra.keys().filter(|name| is_mirrored(name)).cloned().collect();
+            own.iter().for_each(|name| drop(extra.remove(name)));
+        }
+        if let Some(pinned) = &self.pinned {
+            options.insert(pinned.clone());
+        }
+        options
     }
 
     /// The `params` of a listing.
@@ -105,6 +128,19 @@ where
         params.extend_from_slice(b"}}");
         RawJson::parse(params).ok()
     }
+}
+
+/// Waits for `step`, unless it is too late.
+async fn before<T>(until: Option<Until>, step: impl Future<Output = T>) -> Result<T, Error> {
+    let (mut until, mut step) = (until, pin!(step));
+    poll_fn(|cx| match step.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => match &mut until {
+            Some(until) => until.poll_missed(cx).map(Err),
+            None => Poll::Pending,
+        },
+    })
+    .await
 }
 
 fn next_cursor(result: &RawJson) -> Option<String> {

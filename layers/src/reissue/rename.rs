@@ -28,12 +28,11 @@ impl Rename {
             }
             JsonRpcMessage::Notification(notification) => {
                 let params = notification.params().map(RawJson::text);
-                let renamed = match notification.method() {
-                    "notifications/cancelled" => {
-                        params.and_then(|params| self.in_object(params, "requestId"))
-                    }
-                    _ => params.and_then(|params| self.in_meta(params)),
-                };
+                let is_cancelled = notification.method() == "notifications/cancelled";
+                let requested =
+                    params.filter(|_| is_cancelled).and_then(|params| self.in_object(params, "requestId"));
+                let params = requested.as_ref().map(RawJson::text).or(params);
+                let renamed = params.and_then(|params| self.in_meta(params)).or_else(|| requested.clone());
                 match renamed {
                     Some(params) => {
                         let mut renamed = JsonRpcNotification::new(notification.method().to_owned(), params);
@@ -107,6 +106,10 @@ mod tests {
             (
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"ours"}}"#,
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"ours"},"requestId":"ours"}}"#,
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"requestId":7}}"#,
             ),
             (
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"other"}}"#,

@@ -1,6 +1,7 @@
 //! Replies that go on in another call.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,8 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::call::{Plan, is_break};
+use super::call::{Kind, Plan, is_break};
+use super::future::HEADER_MISMATCH;
 use super::rename::Rename;
 use crate::backoff::Attempts;
 use crate::error::{BoxError, Error};
@@ -45,22 +47,53 @@ impl Stream for Renamed {
     }
 }
 
-/// The reply to a repeatable request, which is sent once more if its stream breaks.
+/// The reply to a request that is sent once more if its stream breaks, or says that its headers did not match.
 pub(super) struct Reissuing<S> {
     reply: Reply,
     /// `None`: it was sent again.
     plan: Option<Arc<Plan<S>>>,
     again: Option<Again>,
+    is_first: bool,
 }
 
 impl<S> Reissuing<S> {
     pub(super) fn new(reply: Reply, plan: Arc<Plan<S>>) -> Self {
-        Self { reply, plan: Some(plan), again: None }
+        Self { reply, plan: Some(plan), again: None, is_first: true }
     }
 }
 
 /// The service is only ever cloned, never pinned.
 impl<S> Unpin for Reissuing<S> {}
+
+impl<S> Reissuing<S>
+where
+    S: Service<JsonRpcMessage, Response = Reply> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    /// The second call that an item asks for, or the item, to be handed on.
+    fn again(
+        &mut self,
+        item: Result<JsonRpcMessage, Error>,
+    ) -> ControlFlow<Result<JsonRpcMessage, Error>, Again> {
+        let is_first = std::mem::take(&mut self.is_first);
+        let Some(plan) = self.plan.clone() else { return ControlFlow::Break(item) };
+        match item {
+            Err(error) if plan.is_repeatable && is_break(&error) => {
+                ControlFlow::Continue(Box::pin(plan.send_after_break()))
+            }
+            Ok(message) if is_first && plan.kind == Kind::ToolCall && is_mismatch(&message) => {
+                ControlFlow::Continue(Box::pin(plan.refresh_and_send(message)))
+            }
+            item => ControlFlow::Break(item),
+        }
+    }
+}
+
+fn is_mismatch(message: &JsonRpcMessage) -> bool {
+    let refusal = message.as_response().and_then(|response| response.outcome().err());
+    refusal.is_some_and(|error| error.code() == HEADER_MISMATCH)
+}
 
 impl<S> Stream for Reissuing<S>
 where
@@ -77,18 +110,18 @@ where
                 this.reply = ready!(again.as_mut().poll(cx)).map_err(BoxError::from)?;
                 this.again = None;
             }
-            return Poll::Ready(match ready!(Pin::new(&mut this.reply).poll_next(cx)) {
-                Some(Err(error)) if is_break(&error) => match this.plan.take() {
-                    Some(plan) => {
-                        this.again = Some(Box::pin(plan.send()));
-                        continue;
-                    }
-                    None => Some(Err(error.into())),
-                },
-                Some(Err(error)) => Some(Err(error.into())),
-                Some(Ok(message)) => Some(Ok(message.into())),
-                None => None,
-            });
+            let Some(item) = ready!(Pin::new(&mut this.reply).poll_next(cx)) else {
+                return Poll::Ready(None);
+            };
+            match this.again(item) {
+                ControlFlow::Continue(again) => {
+                    this.plan = None;
+                    this.again = Some(again);
+                }
+                ControlFlow::Break(item) => {
+                    return Poll::Ready(Some(item.map(Event::from).map_err(BoxError::from)));
+                }
+            }
         }
     }
 }
@@ -135,16 +168,14 @@ impl<S> Relistening<S> {
     }
 
     /// After a break, or an attempt that has failed: waits, or fails.
-    fn retry(
-        &mut self,
-        error: Error,
-        wait: impl FnOnce(&mut Trail) -> Result<std::time::Duration, BoxError>,
-    ) -> Option<Item> {
+    fn retry(&mut self, error: Error, is_break: bool) -> Option<Item> {
         if self.is_over || Handle::try_current().is_err() {
             self.state = State::Ended;
             return Some(Err(error.into()));
         }
-        match wait(&mut self.trail) {
+        let wait =
+            if is_break { self.trail.ended(End::Broken) } else { self.trail.failed(Some(error.into())) };
+        match wait {
             Ok(wait) => {
                 tracing::debug!(request.id = %self.plan.id(), ?wait, "a subscription is to be opened again");
                 self.after_gap = true;
@@ -176,9 +207,7 @@ where
             let item = match &mut this.state {
                 State::Reading(reply) => match ready!(Pin::new(reply).poll_next(cx)) {
                     Some(Ok(message)) => Some(Ok(this.pass(message))),
-                    Some(Err(error)) if is_break(&error) => {
-                        this.retry(error, |trail| trail.ended(End::Broken))
-                    }
+                    Some(Err(error)) if is_break(&error) => this.retry(error, true),
                     Some(Err(error)) => Some(Err(error.into())),
                     None => return Poll::Ready(None),
                 },
@@ -193,7 +222,7 @@ where
                         this.state = State::Reading(reply);
                         None
                     }
-                    Err(error) if may_heal(&error) => this.retry(error, |trail| trail.failed(None)),
+                    Err(error) if may_heal(&error) => this.retry(error, false),
                     Err(error) => {
                         this.state = State::Ended;
                         Some(Err(error.into()))

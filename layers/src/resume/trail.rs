@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 use crate::backoff::Attempts;
-use crate::error::{BoxError, GaveUp, RetryTooLong, UnexpectedStatus};
+use crate::error::{BoxError, GaveUp, RetryTooLong, UnexpectedStatus, find};
 use crate::{Backoff, Event};
 
 /// How many events of a stream are remembered, to know them again.
@@ -64,7 +64,8 @@ impl Trail {
 
     /// From now on it is never given up.
     pub(crate) fn never_give_up(&mut self) {
-        self.is_endless = true;
+        // Unless nothing is to be sent again at all.
+        self.is_endless = self.backoff.max_attempts() > 0;
     }
 
     /// One that begins after the event with this id.
@@ -162,7 +163,7 @@ impl Trail {
 
     /// An attempt to connect has failed, or has brought nothing. Returns how long to wait before the next.
     pub(crate) fn failed(&mut self, error: Option<BoxError>) -> Result<Duration, BoxError> {
-        let status = error.as_ref().and_then(|error| error.downcast_ref::<UnexpectedStatus>());
+        let status = error.as_ref().and_then(|error| find::<UnexpectedStatus>(&**error));
         let is_conflict = status.is_some_and(|status| status.status() == StatusCode::CONFLICT);
         let (asked, error) = match status.and_then(UnexpectedStatus::retry_after) {
             Some(asked) => {

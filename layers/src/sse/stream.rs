@@ -18,7 +18,7 @@ use crate::correlate::{correlate, correlate_batch};
 use crate::drain::FRAMES_PER_POLL;
 use crate::error::{BoxError, BrokenStream, TimedOut, TooLarge};
 use crate::message::{Batch, Decoded};
-use crate::{Event, JsonRpcMessage};
+use crate::{Era, Event, JsonRpcMessage};
 
 type Item = Result<Event, BoxError>;
 
@@ -51,6 +51,9 @@ where
     /// What a block of the stream means: its first item, if it has any. Further ones are queued.
     fn read(&mut self, frame: super::Frame) -> Option<Item> {
         let super::Frame { id, event, data, retry } = frame;
+        // MCP 2026-07-28 §Receiving Messages: nothing is resumed, so these mean nothing.
+        let is_legacy = self.exchange.era == Era::Legacy;
+        let (id, retry) = (id.filter(|_| is_legacy), retry.filter(|_| is_legacy));
         let position =
             Event { id: id.map(text), retry: retry.map(Duration::from_millis), ..Event::default() };
         // WHATWG HTML §9.2.6: without an `event:` field the type is "message". MCP gives no other a meaning.

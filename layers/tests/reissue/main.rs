@@ -9,6 +9,7 @@
 mod breaks;
 #[path = "../common/mod.rs"]
 mod common;
+mod edges;
 mod ends;
 mod given_up;
 mod listing;
