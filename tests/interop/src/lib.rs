@@ -12,11 +12,13 @@
 )]
 
 mod client;
+mod parts;
 mod raw;
 mod relay;
 mod server;
 
 pub use self::client::{Client, ToolResult};
+pub use self::parts::{Nginx, Proxy, Served, free_port};
 pub use self::raw::send as send_raw;
 pub use self::relay::Relay;
 pub use self::server::{OwnServer, Server};

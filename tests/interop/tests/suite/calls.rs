@@ -85,7 +85,7 @@ pub(crate) async fn prompt(client: &Client, exchange: &Exchange) {
 }
 
 /// Calls the slow tool: its reports come in order, and are this call's own; then comes the result, which is the last.
-async fn with_progress(client: &Client, profile: &Profile, token: Value) {
+pub(crate) async fn with_progress(client: &Client, profile: &Profile, token: Value) {
     let slow = (profile.slow)();
     let request = client.request(
         "tools/call",

@@ -14,14 +14,17 @@ mod everything_only;
 mod handshake;
 mod listening;
 mod modern_only;
+mod nginx;
 mod parameters;
 mod probing;
 mod profile;
+mod proxies;
 mod quickstart;
 mod restarts;
 mod resuming;
 mod sessions;
 mod subscriptions;
+mod upstreams;
 
 use std::time::Duration;
 

@@ -190,6 +190,17 @@ pub(crate) fn backoff() -> Backoff {
         .attempts(100)
 }
 
+/// A call whose reports arrive while the server waits to be told to go on.
+pub(crate) async fn step_by_step(client: &Client, profile: &Profile) {
+    let guide = profile.connect().await;
+    let mut trip = Trip::begin(client, false).await;
+    for leg in 0..LEGS {
+        trip.reports_of(leg).await;
+        trip.proceed(&guide).await;
+    }
+    trip.arrives().await;
+}
+
 async fn connect(uri: Uri) -> Client {
     let client = Client::over(StreamableHttp::builder(uri).backoff(backoff()).build().unwrap());
     client.handshake("2025-11-25", json!({})).await;
@@ -237,12 +248,12 @@ impl Trip {
         }
     }
 
-    async fn proceed(&self, guide: &Client) {
+    pub(crate) async fn proceed(&self, guide: &Client) {
         guide.tool("proceed", json!({ "name": self.name })).await;
     }
 
     /// The result comes next, and is the last. The tool was called once.
-    async fn arrives(mut self) {
+    pub(crate) async fn arrives(mut self) {
         let response = self.reply.next().await.unwrap().unwrap();
         assert_eq!(response.id(), self.id.as_ref());
         let result = ToolResult::read(&response.as_response().unwrap().result().unwrap());
@@ -256,7 +267,7 @@ fn travel(name: &str, hang_up: bool) -> Value {
     json!({ "name": "travel", "arguments": arguments, "_meta": { "progressToken": name } })
 }
 
-fn progress(message: &JsonRpcMessage) -> usize {
+pub(crate) fn progress(message: &JsonRpcMessage) -> usize {
     let report = message.as_notification().unwrap_or_else(|| panic!("no report: {message:?}"));
     assert_eq!(report.method(), "notifications/progress");
     let params: Value = report.params().unwrap().to().unwrap();
