@@ -33,7 +33,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use cookie_store::CookieStore;
+use cookie_store::{Cookie, CookieDomain, CookieStore};
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
 use http::{Request, Response, Uri};
 use pin_project_lite::pin_project;
@@ -116,14 +116,21 @@ where
 
 impl Jar {
     fn send(&self, url: &Url, headers: &mut HeaderMap) {
-        let own = headers.get(COOKIE).and_then(|own| own.to_str().ok()).map(str::to_owned);
         let store = self.lock();
-        let kept = store.get_request_values(url).map(|(name, value)| format!("{name}={value}"));
-        let cookies: Vec<_> = own.into_iter().chain(kept).collect();
-        if cookies.is_empty() {
+        let mut kept = store.get_request_values(url).peekable();
+        if kept.peek().is_none() {
             return;
         }
-        if let Ok(mut value) = HeaderValue::try_from(cookies.join("; ")) {
+        // RFC 6265 §5.4: one header, the caller's own first.
+        let mut cookies: Vec<u8> = Vec::new();
+        let own = headers.get_all(COOKIE).iter().map(|own| own.as_bytes().to_vec());
+        for cookie in own.chain(kept.map(|(name, value)| format!("{name}={value}").into_bytes())) {
+            if !cookies.is_empty() {
+                cookies.extend_from_slice(b"; ");
+            }
+            cookies.extend_from_slice(&cookie);
+        }
+        if let Ok(mut value) = HeaderValue::from_bytes(&cookies) {
             value.set_sensitive(true);
             headers.insert(COOKIE, value);
         }
@@ -135,12 +142,20 @@ impl Jar {
         }
         let mut store = self.lock();
         for cookie in headers.get_all(SET_COOKIE).iter().filter_map(|cookie| cookie.to_str().ok()) {
-            if store.iter_unexpired().count() < MAX_COOKIES
-                || store.iter_any().any(|kept| is_same(cookie, kept.name()))
-            {
-                // One that is no cookie, or of another host, is not kept.
-                let _ = store.parse(cookie, url);
+            let Ok(cookie) = Cookie::parse(cookie.to_owned(), url) else { continue };
+            let domain = match &cookie.domain {
+                CookieDomain::HostOnly(domain) | CookieDomain::Suffix(domain) => domain.clone(),
+                _ => continue,
+            };
+            let is_known = store.contains_any(&domain, &cookie.path, cookie.name());
+            if !is_known && store.iter_any().count() >= MAX_COOKIES {
+                forget_expired(&mut store);
+                if store.iter_any().count() >= MAX_COOKIES {
+                    continue;
+                }
             }
+            // One of another host is not kept.
+            let _ = store.insert(cookie.into_owned(), url);
         }
     }
 
@@ -149,9 +164,17 @@ impl Jar {
     }
 }
 
-/// Whether a `Set-Cookie` replaces the cookie of that name.
-fn is_same(cookie: &str, name: &str) -> bool {
-    cookie.split('=').next().is_some_and(|found| found.trim() == name)
+/// The store keeps them until they are replaced.
+fn forget_expired(store: &mut CookieStore) {
+    let expired = store.iter_any().filter(|cookie| cookie.is_expired());
+    let keys: Vec<_> = expired
+        .map(|cookie| (cookie.domain.clone(), cookie.path.to_string(), cookie.name().to_owned()))
+        .collect();
+    for (domain, path, name) in keys {
+        if let CookieDomain::HostOnly(domain) | CookieDomain::Suffix(domain) = domain {
+            store.remove(&domain, &path, &name);
+        }
+    }
 }
 
 struct Keep {

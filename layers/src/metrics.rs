@@ -109,6 +109,15 @@ where
     }
 }
 
+/// One of few values: a server could choose another code for every answer, and each would be a series of its own.
+fn few(error: Cow<'static, str>) -> Cow<'static, str> {
+    match error.parse::<i64>() {
+        // JSON-RPC 2.0 §5.1 reserves these; the others are statuses.
+        Ok(code) if !(-32768..=-32000).contains(&code) && !(100..1000).contains(&code) => "_OTHER".into(),
+        _ => error,
+    }
+}
+
 /// One call that is being measured.
 #[derive(Debug)]
 struct Measurement {
@@ -136,7 +145,7 @@ impl Measurement {
 
     /// Notes an item of the reply; it is over with the last.
     fn pass(&mut self, item: &Result<JsonRpcMessage, Error>) {
-        let error = error_type(item);
+        let error = error_type(item).map(few);
         match item {
             Ok(message) if message.as_response().is_none() => {}
             Ok(_) => {

@@ -40,7 +40,8 @@ use tower::timeout::error::Elapsed;
 
 use crate::backoff::Attempts;
 use crate::error::{
-    BoxError, EndedStream, InvalidMessage, NotRepeated, NotSent, SessionExpired, TimedOut, find, retry_after,
+    BoxError, EndedStream, InvalidMessage, NoToken, NotRepeated, NotSent, SessionExpired, TimedOut, find,
+    retry_after,
 };
 use crate::options::{Idempotent, Once, ResumeFrom};
 use crate::{Backoff, Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, Session};
@@ -144,7 +145,8 @@ impl RetryPolicy {
                 // These are no signs of a broken connection.
                 let is_ours = is_timeout(error)
                     || find::<InvalidMessage>(&**error).is_some()
-                    || find::<SessionExpired>(&**error).is_some();
+                    || find::<SessionExpired>(&**error).is_some()
+                    || find::<NoToken>(&**error).is_some();
                 let is_legacy =
                     || self.session.version_of(request).is_none_or(|version| version.era() == Era::Legacy);
                 if is_ours || self.was_broken || !is_repeatable(request) || !is_legacy() {
@@ -218,7 +220,10 @@ impl Policy<Request<Payload>, Response<Events>, BoxError> for RetryPolicy {
         outcome: &mut Result<Response<Events>, BoxError>,
     ) -> Option<Sleep> {
         let had_broken = self.was_broken;
-        let Some(wait) = self.wait(request, outcome) else {
+        let id = request.body().message().and_then(JsonRpcMessage::id);
+        let is_cancelled = id.is_some_and(|id| self.session.is_cancelled(id));
+        let wait = if is_cancelled { None } else { self.wait(request, outcome) };
+        let Some(wait) = wait else {
             if outcome.is_ok() {
                 self.budget.deposit();
             }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(super) struct Tokens {
     current: Mutex<Option<Token>>,
     /// Is held by whoever asks the source.
     asking: AsyncMutex<()>,
+    /// How often the source has failed.
+    failures: AtomicU64,
     timeout: Duration,
 }
 
@@ -52,6 +55,7 @@ impl Tokens {
             source,
             current: Mutex::default(),
             asking: AsyncMutex::default(),
+            failures: AtomicU64::new(0),
             timeout: Duration::from_secs(30),
         }
     }
@@ -61,6 +65,7 @@ impl Tokens {
             source: self.source.clone(),
             current: Mutex::default(),
             asking: AsyncMutex::default(),
+            failures: AtomicU64::new(0),
             timeout,
         }
     }
@@ -81,13 +86,22 @@ impl Tokens {
     }
 
     async fn ask(&self, refused: Option<(&Token, Refusal)>) -> Result<Token, BoxError> {
+        let failures = self.failures.load(Ordering::Relaxed);
         let _turn = self.asking.lock().await;
         let (refused, refusal) = refused.map_or((0, None), |(token, refusal)| (token.number, Some(refusal)));
         match self.current() {
             // Someone has asked while this one waited.
             Some(current) if current.number > refused => Ok(current),
+            // Or has failed to get one, and the source is not asked by each in turn.
+            _ if self.failures.load(Ordering::Relaxed) != failures => {
+                Err("the source of tokens has failed".into())
+            }
             _ => {
-                let token = (self.source)(refusal).await?;
+                let asked = (self.source)(refusal).await;
+                if asked.is_err() {
+                    self.failures.fetch_add(1, Ordering::Relaxed);
+                }
+                let token = asked?;
                 let mut header = HeaderValue::try_from(format!("Bearer {token}"))
                     .map_err(|_| BoxError::from("the token cannot be sent in a header"))?;
                 header.set_sensitive(true);

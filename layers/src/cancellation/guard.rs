@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 use super::flight::{Flight, Flights};
-use crate::error::{BrokenStream, Cancelled, Error, ForeignResponse, NotSent, Superseded, TimedOut};
+use crate::error::{BrokenStream, Cancelled, Error, ForeignResponse, NoToken, NotSent, Superseded, TimedOut};
 use crate::options::{ExtraHeaders, Pinned, QuietDrop, WireId};
 use crate::{JsonRpcMessage, RawJson, Session};
 
@@ -108,6 +108,7 @@ impl Guard {
         // If a clock on this side ran out, the server may be at work still. Anything else it knows of.
         let is_ours = error.find::<TimedOut>().is_some()
             && error.find::<NotSent>().is_none()
+            && error.find::<NoToken>().is_none()
             && error.find::<BrokenStream>().is_none();
         if !is_ours {
             self.notice = None;

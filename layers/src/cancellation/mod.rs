@@ -147,6 +147,7 @@ impl<S> TranslateCancel<S> {
             }
             Some(flight) => {
                 flight.announce();
+                self.layer.session.note_cancelled(&flight.id);
                 false
             }
             // Late, unknown or malformed: in the modern era it must not reach the wire either.
@@ -198,6 +199,7 @@ where
             None => stamp(&message, &HeaderMap::new()),
         };
         let (id, is_initialize, is_task) = (request.id().clone(), request.is_initialize(), request.is_task());
+        self.layer.session.forget_cancelled(&id);
         let call = self.inner.call(message);
         // After the call, which has noted an `initialize`.
         let named = stamp.ok().flatten().filter(|_| !is_initialize);

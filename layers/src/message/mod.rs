@@ -163,12 +163,12 @@ impl JsonRpcRequest {
         self.facts().name.as_ref()
     }
 
-    /// Whether the answer is to be a task (MCP 2025-11-25 §Tasks), which is then cancelled by other means.
     /// The same request under another id.
     pub(crate) fn under(self, id: RequestId) -> Self {
         Self { id, ..self }
     }
 
+    /// Whether the answer is to be a task (MCP 2025-11-25 §Tasks), which is then cancelled by other means.
     pub(crate) fn is_task(&self) -> bool {
         self.facts().task
     }

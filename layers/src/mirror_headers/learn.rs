@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::schema::ANNOTATION;
 use super::tools::{InvalidTool, ToolHeaders};
+use crate::error::Preview;
 use crate::raw_json::members;
 use crate::{Event, JsonRpcMessage, RawJson};
 
@@ -77,7 +78,8 @@ fn keep(tools: &ToolHeaders, tool: &RawValue, listing: Option<u64>) -> bool {
     match noted {
         Ok(()) => true,
         Err(reason) => {
-            tracing::warn!(tool = name, %reason, "a tool is left out of the list, as its definition is invalid");
+            let (tool, reason) = (Preview::of(name.as_bytes()), Preview::of(reason.to_string().as_bytes()));
+            tracing::warn!(%tool, %reason, "a tool is left out of the list, as its definition is invalid");
             false
         }
     }

@@ -8,6 +8,9 @@ use serde_json::Value;
 /// The annotation (MCP 2026-07-28 §Schema Extension).
 pub(super) const ANNOTATION: &str = "x-mcp-header";
 
+/// How much memory the parameters of one tool may take up. A deep path under long names costs each of them all of it.
+const MAX_BYTES: usize = 1 << 20;
+
 /// A parameter that is mirrored in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
@@ -18,6 +21,12 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
+    /// How much memory it takes up, about.
+    pub(super) fn bytes(&self) -> usize {
+        let names: usize = self.path.iter().map(|name| name.len() + size_of::<Box<str>>()).sum();
+        size_of::<Self>() + self.header.as_str().len() + names
+    }
+
     /// One that was stored.
     pub(super) fn stored(header: &str, path: Vec<Box<str>>) -> Result<Self, String> {
         let name = header.strip_prefix("mcp-param-").filter(|name| !name.is_empty() && !path.is_empty());
@@ -32,7 +41,7 @@ impl Parameter {
 /// # Errors
 /// One violates a constraint; the text says which.
 pub(super) fn parameters(schema: &Value) -> Result<Vec<Parameter>, String> {
-    let mut reader = Reader { found: Vec::new(), headers: HashSet::new(), path: Vec::new() };
+    let mut reader = Reader { found: Vec::new(), headers: HashSet::new(), path: Vec::new(), bytes: 0 };
     reader.schema(schema, Place::Root)?;
     Ok(reader.found)
 }
@@ -41,6 +50,7 @@ struct Reader<'v> {
     found: Vec<Parameter>,
     headers: HashSet<HeaderName>,
     path: Vec<&'v str>,
+    bytes: usize,
 }
 
 /// Where in the schema a subschema stands.
@@ -95,22 +105,28 @@ impl<'v> Reader<'v> {
     }
 
     fn parameter(&mut self, annotation: &Value, kind: Option<&Value>) -> Result<(), String> {
-        let at = self.path.join(".");
+        let at = || self.path.join(".");
         let Value::String(name) = annotation else {
-            return Err(format!("the `{ANNOTATION}` of `{at}` is no string"));
+            return Err(format!("the `{ANNOTATION}` of `{}` is no string", at()));
         };
         // RFC 9110 §5.1: a name is a token, which is what `HeaderName` checks, with a prefix that is one.
         let header = HeaderName::from_bytes(format!("mcp-param-{name}").as_bytes());
         let header = header.ok().filter(|_| !name.is_empty());
-        let header = header.ok_or_else(|| format!("the `{ANNOTATION}` of `{at}` is no token: {name:?}"))?;
+        let header =
+            header.ok_or_else(|| format!("the `{ANNOTATION}` of `{}` is no token: {name:?}", at()))?;
         if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-            return Err(format!("`{at}` is of another type than string, integer or boolean"));
+            return Err(format!("`{}` is of another type than string, integer or boolean", at()));
         }
         if !self.headers.insert(header.clone()) {
             return Err(format!("the `{ANNOTATION}` {name:?} occurs twice"));
         }
         let path = self.path.iter().map(|name| Box::from(*name)).collect();
-        self.found.push(Parameter { header, path });
+        let parameter = Parameter { header, path };
+        self.bytes += parameter.bytes();
+        if self.bytes > MAX_BYTES {
+            return Err(format!("its annotations take up more than {MAX_BYTES} bytes"));
+        }
+        self.found.push(parameter);
         Ok(())
     }
 }

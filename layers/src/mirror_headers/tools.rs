@@ -13,6 +13,12 @@ use super::schema::{Parameter, parameters};
 /// How many tools with annotations are remembered at most. A server that lists more has none of them mirrored.
 const MAX_TOOLS: usize = 16_384;
 
+/// How much memory the parameters of all tools may take up.
+const MAX_BYTES: usize = 16 << 20;
+
+/// A longer cursor is not remembered.
+const MAX_CURSOR_BYTES: usize = 8 << 10;
+
 /// How many listings may be under way at a time, for tools that are gone to be noticed.
 const MAX_LISTINGS: usize = 64;
 
@@ -48,6 +54,9 @@ pub struct ToolHeaders(Arc<RwLock<State>>);
 struct State {
     tools: HashMap<Box<str>, Tool>,
     listings: u64,
+    completed: u64,
+    /// How much memory the parameters take up.
+    bytes: usize,
     /// The cursors of the pages to come, with the listings that they belong to.
     cursors: VecDeque<(String, u64)>,
     /// The last listing that had more tools than are remembered.
@@ -58,6 +67,22 @@ struct Tool {
     parameters: Arc<[Parameter]>,
     /// The last listing that it was in.
     listing: u64,
+}
+
+impl State {
+    /// Forgets a tool. Returns the last listing that it was in.
+    fn remove(&mut self, name: &str) -> Option<u64> {
+        let tool = self.tools.remove(name)?;
+        self.bytes -= tool.parameters.iter().map(Parameter::bytes).sum::<usize>();
+        Some(tool.listing)
+    }
+
+    /// Forgets the tools that `listing` did not have.
+    fn retain(&mut self, listing: u64) {
+        self.tools.retain(|_, tool| tool.listing >= listing);
+        let parameters = self.tools.values().flat_map(|tool| tool.parameters.iter());
+        self.bytes = parameters.map(Parameter::bytes).sum();
+    }
 }
 
 /// A tool whose annotations break the rules.
@@ -103,9 +128,9 @@ impl ToolHeaders {
         self.len() == 0
     }
 
-    /// How many listings have begun.
-    pub(crate) fn listings(&self) -> u64 {
-        self.read().listings
+    /// How many listings were read to their end.
+    pub(crate) fn completed_listings(&self) -> u64 {
+        self.read().completed
     }
 
     /// The parameters of the tool that are mirrored.
@@ -119,30 +144,24 @@ impl ToolHeaders {
         let mut state = self.write();
         match parameters {
             Ok(parameters) if !parameters.is_empty() => {
-                let is_full = state.tools.len() >= MAX_TOOLS && !state.tools.contains_key(name);
-                if is_full && std::mem::replace(&mut state.full_in, listing) != listing {
+                let bytes: usize = parameters.iter().map(Parameter::bytes).sum();
+                let seen = state.remove(name);
+                let is_full =
+                    |state: &State| state.tools.len() >= MAX_TOOLS || state.bytes + bytes > MAX_BYTES;
+                if is_full(&state) && std::mem::replace(&mut state.full_in, listing) != listing {
                     // Once for a listing: what it did not have so far makes room for what it has.
-                    state.tools.retain(|_, tool| tool.listing >= listing);
-                    tracing::warn!(
-                        tool = name,
-                        limit = MAX_TOOLS,
-                        "too many tools have annotations to mirror all"
-                    );
+                    state.retain(listing);
+                    tracing::warn!("more tools have annotations than can be remembered");
                 }
-                let seen = state.tools.get(name).map(|tool| tool.listing);
-                if state.tools.len() < MAX_TOOLS || seen.is_some() {
+                if !is_full(&state) {
                     let listing = listing.max(seen.unwrap_or(0));
+                    state.bytes += bytes;
                     state.tools.insert(name.into(), Tool { parameters: parameters.into(), listing });
-                } else {
-                    tracing::warn!(
-                        tool = name,
-                        "too many tools have annotations, so this one's are not mirrored"
-                    );
                 }
                 Ok(())
             }
             outcome => {
-                state.tools.remove(name);
+                state.remove(name);
                 outcome.map(drop).map_err(InvalidTool)
             }
         }
@@ -151,7 +170,7 @@ impl ToolHeaders {
     /// The tool has no annotations.
     pub(super) fn forget(&self, name: &str) {
         if self.of(name).is_some() {
-            self.write().tools.remove(name);
+            self.write().remove(name);
         }
     }
 
@@ -175,7 +194,12 @@ impl ToolHeaders {
         let Some(listing) = listing else { return };
         let mut state = self.write();
         match next {
-            None => state.tools.retain(|_, tool| tool.listing >= listing),
+            None => {
+                state.completed += 1;
+                state.retain(listing);
+            }
+            // A server that wants more of its client must do without.
+            Some(cursor) if cursor.len() > MAX_CURSOR_BYTES => {}
             Some(cursor) => {
                 if state.cursors.len() == MAX_LISTINGS {
                     state.cursors.pop_front();
@@ -225,7 +249,9 @@ impl<'de> Deserialize<'de> for ToolHeaders {
                 .collect();
             tools.insert(name, Tool { parameters: parameters?.into(), listing: 0 });
         }
-        Ok(Self(Arc::new(RwLock::new(State { tools, ..State::default() }))))
+        let mut state = State { tools, ..State::default() };
+        state.retain(0);
+        Ok(Self(Arc::new(RwLock::new(state))))
     }
 }
 

@@ -103,6 +103,9 @@ where
             return Err(error);
         }
         if let Some(id) = replay.payload.message().and_then(JsonRpcMessage::id) {
+            if session.is_cancelled(id) {
+                return Err(error);
+            }
             session.note_replay(id);
         }
         self.service.clone().oneshot(self.layer.rebuild(replay)).await.map_err(Into::into)

@@ -47,7 +47,7 @@ where
         if let Some(extra) = initialize.extensions().get::<ExtraHeaders>() {
             candidate.options.insert(extra.clone());
         }
-        let handshake = session.begin_again();
+        let Some(handshake) = session.begin_again() else { return Ok(()) };
         // By chance no id of the application's, which knows nothing of this request.
         let chance = RandomState::new().hash_one(handshake.number());
         let id = format!("mcp-streamable-http:initialize:{chance:016x}");
@@ -57,8 +57,15 @@ where
         if let Some(id) = &mut candidate.id {
             id.set_sensitive(true);
         }
-        candidate.version = self.await_version(&mut events, &candidate).await?;
+        let version = self.await_version(&mut events, &candidate).await;
         drop(events);
+        match version {
+            Ok(version) => candidate.version = version,
+            Err(error) => {
+                self.end(&candidate).await;
+                return Err(error);
+            }
+        }
         let mut is_known = true;
         if session.current_handshake() == handshake {
             is_known = self.notify(&candidate).await;

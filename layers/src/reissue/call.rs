@@ -11,11 +11,11 @@ use super::rename::Rename;
 use super::stream::Renamed;
 use crate::envelope::stamp;
 use crate::error::{
-    BoxError, EndedStream, Error, InvalidMessage, NotRepeated, NotSent, SessionExpired, TimedOut, TooLarge,
-    Undecodable,
+    BoxError, EndedStream, Error, InvalidMessage, NoToken, NotRepeated, NotSent, SessionExpired, TimedOut,
+    TooLarge, Undecodable,
 };
 use crate::mirror_headers::Parameter;
-use crate::options::{ExtraHeaders, Pinned};
+use crate::options::{ExtraHeaders, Once, Pinned};
 use crate::retry::is_repeatable_request;
 use crate::{Era, JsonRpcMessage, JsonRpcRequest, Reply, RequestId};
 
@@ -47,7 +47,7 @@ pub(super) enum Kind {
 
 impl<S> Plan<S> {
     pub(super) fn of(message: &JsonRpcMessage, again: &Arc<Again<S>>) -> Option<Self> {
-        let request = message.as_request()?;
+        let request = message.as_request().filter(|request| request.extensions().get::<Once>().is_none())?;
         let is_repeatable = again.layer.repeat && is_repeatable_request(request, message.extensions());
         let kind = match request.method() {
             "tools/call" => Kind::ToolCall,
@@ -67,7 +67,7 @@ impl<S> Plan<S> {
         let known = || match (kind, request.mirrored_name()) {
             (Kind::ToolCall, Some(name)) => {
                 let tools = &again.layer.tools;
-                Known { parameters: tools.of(name), listings: tools.listings() }
+                Known { parameters: tools.of(name), listings: tools.completed_listings() }
             }
             _ => Known::default(),
         };
@@ -122,6 +122,7 @@ pub(super) fn is_break(error: &Error) -> bool {
         || error.find::<TimedOut>().is_some()
         || error.find::<NotSent>().is_some()
         || error.find::<InvalidMessage>().is_some()
+        || error.find::<NoToken>().is_some()
         || error.find::<SessionExpired>().is_some()
         || error.find::<Undecodable>().is_some()
         || error.find::<TooLarge>().is_some()

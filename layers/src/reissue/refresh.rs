@@ -66,7 +66,7 @@ where
     async fn refresh(&self) -> Result<(), Error> {
         let tools = &self.again.layer.tools;
         let _turn = self.again.refreshing.lock().await;
-        if tools.listings() != self.known.listings {
+        if tools.completed_listings() != self.known.listings {
             return Ok(());
         }
         let mut cursor = None;

@@ -6,6 +6,7 @@ mod steps;
 mod watch;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderValue;
@@ -33,6 +34,8 @@ pub struct Session(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// Whether the state holds a cancelled request: a look at it costs no lock.
+    has_cancelled: AtomicBool,
     /// Counts what the application may want to know of.
     changes: channel::Sender<u64>,
     /// Is held by whoever is starting a session in place of one that has expired.
@@ -117,7 +120,12 @@ impl Session {
 
     /// The session as it is now, for a request that must not go out in a later one: the DELETE that ends it, say.
     pub fn pin(&self) -> Pinned {
-        self.lock().pin()
+        let state = self.lock();
+        match state.id {
+            // What is given while there is none is of no later session.
+            SessionId::Expired { .. } => Pinned { mark: SessionMark::NEVER, version: state.version.clone() },
+            _ => state.pin(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -22,6 +22,8 @@ pub(super) struct State {
     pub(super) is_beginning: bool,
     /// The requests that were sent again in the session that took the place of theirs, with the number of its handshake.
     pub(super) replayed: VecDeque<(RequestId, u64)>,
+    /// The requests in flight that the caller has cancelled.
+    pub(super) cancelled: VecDeque<RequestId>,
     /// How often a new session could not be started in place of one that had expired.
     pub(super) failed_renewals: u64,
 }
@@ -56,6 +58,9 @@ pub(crate) struct SessionMark {
 }
 
 impl SessionMark {
+    /// Of no session at all.
+    pub(super) const NEVER: Self = Self { handshake: Handshake(u64::MAX), id: None };
+
     pub(crate) fn id(&self) -> Option<&HeaderValue> {
         self.id.as_ref()
     }
@@ -77,9 +82,9 @@ pub(crate) enum Expiry {
 
 impl State {
     pub(super) fn clear(&mut self) {
-        let replayed = std::mem::take(&mut self.replayed);
+        let (replayed, cancelled) = (std::mem::take(&mut self.replayed), std::mem::take(&mut self.cancelled));
         let Self { handshakes, failed_renewals, .. } = *self;
-        *self = Self { handshakes, failed_renewals, replayed, ..Self::default() };
+        *self = Self { handshakes, failed_renewals, replayed, cancelled, ..Self::default() };
     }
 
     pub(super) fn pin(&self) -> Pinned {

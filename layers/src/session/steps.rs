@@ -1,5 +1,7 @@
 //! What the layers do with a session.
 
+use std::sync::atomic::Ordering;
+
 use http::{HeaderValue, Request};
 
 use super::Session;
@@ -22,11 +24,13 @@ impl Session {
     }
 
     /// An `initialize` is being sent in place of a session that has expired. Until it is answered the session stays
-    /// expired, so that nothing else is sent without one.
-    pub(crate) fn begin_again(&self) -> Handshake {
+    /// expired, so that nothing else is sent without one. `None`: it is no longer, as the application has begun another.
+    pub(crate) fn begin_again(&self) -> Option<Handshake> {
         let mut state = self.lock();
-        state.handshakes += 1;
-        Handshake(state.handshakes)
+        matches!(state.id, SessionId::Expired { .. }).then(|| {
+            state.handshakes += 1;
+            Handshake(state.handshakes)
+        })
     }
 
     pub(crate) fn current_handshake(&self) -> Handshake {
@@ -137,6 +141,33 @@ impl Session {
         let state = self.lock();
         let is_replayed = || state.replayed.iter().any(|(found, at)| found == id && *at == state.handshakes);
         if state.is_current(&pinned) { Some(pinned) } else { is_replayed().then(|| state.pin()) }
+    }
+
+    /// The caller has cancelled a request, which is not to be sent again.
+    pub(crate) fn note_cancelled(&self, id: &RequestId) {
+        /// One that is forgotten here may be sent again, that is all.
+        const CANCELLED: usize = 1024;
+        let mut state = self.lock();
+        if state.cancelled.len() == CANCELLED {
+            state.cancelled.pop_front();
+        }
+        state.cancelled.push_back(id.clone());
+        self.0.has_cancelled.store(true, Ordering::Release);
+    }
+
+    /// The request is over, or its id is used again.
+    pub(crate) fn forget_cancelled(&self, id: &RequestId) {
+        // Most connections never have any.
+        if self.0.has_cancelled.load(Ordering::Acquire) {
+            let mut state = self.lock();
+            state.cancelled.retain(|cancelled| cancelled != id);
+            self.0.has_cancelled.store(!state.cancelled.is_empty(), Ordering::Release);
+        }
+    }
+
+    /// Whether the caller has cancelled the request.
+    pub(crate) fn is_cancelled(&self, id: &RequestId) -> bool {
+        self.0.has_cancelled.load(Ordering::Acquire) && self.lock().cancelled.contains(id)
     }
 
     /// How often a renewal has failed so far.

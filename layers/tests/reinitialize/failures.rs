@@ -66,11 +66,14 @@ async fn a_handshake_whose_answer_ends_or_cannot_be_read_fails_for_all_that_wait
     let mut world = World::in_session().await;
     let (calls, handshake) = three(&mut world).await;
     drop(handshake.open("two"));
+    // It never came into use, and nobody else would end it.
+    world.expect_in("two", "DELETE").await.accept();
     fails_for_all(world, calls).await;
 
     let mut world = World::in_session().await;
     let (calls, handshake) = three(&mut world).await;
     handshake.begin_with("two", "not\na version");
+    world.expect_in("two", "DELETE").await.accept();
     fails_for_all(world, calls).await;
 }
 
