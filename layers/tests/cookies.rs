@@ -155,6 +155,30 @@ fn no_more_than_fifty_are_kept() {
 }
 
 #[test]
+fn paths_do_not_make_room_for_more() {
+    let (mut jar, mut server) = jar();
+    let path = "/a".repeat(200);
+    let uri = format!("https://example.com{path}");
+    for depth in 1..=200 {
+        let cookie = format!("c=1; Path={}", "/a".repeat(depth));
+        exchange(&mut jar, &mut server, to(&uri), &[cookie.as_bytes()]);
+    }
+    let sent = exchange(&mut jar, &mut server, to(&uri), &[]).len();
+    assert!(sent <= 50, "{sent} are kept");
+}
+
+#[test]
+fn what_has_expired_takes_no_room() {
+    let (mut jar, mut server) = jar();
+    for number in 0..100 {
+        exchange(&mut jar, &mut server, to(ENDPOINT), &[format!("c{number}=1").as_bytes()]);
+        exchange(&mut jar, &mut server, to(ENDPOINT), &[format!("c{number}=1; Max-Age=0").as_bytes()]);
+    }
+    exchange(&mut jar, &mut server, to(ENDPOINT), &[b"late=1"]);
+    assert_eq!(exchange(&mut jar, &mut server, to(ENDPOINT), &[]), ["late=1"]);
+}
+
+#[test]
 fn what_is_no_cookie_is_ignored() {
     let big = format!("big={}", "x".repeat(1 << 20));
     let nameless = format!("={}", "x".repeat(1 << 20));
@@ -189,6 +213,23 @@ fn a_cookie_of_the_callers_own_is_sent_too() {
     assert_eq!(exchange(&mut jar, &mut server, own(), &[b"a=1"]), ["own=1"]);
     assert_eq!(exchange(&mut jar, &mut server, own(), &[]), ["a=1", "own=1"]);
     assert_eq!(exchange(&mut jar, &mut server, to(ENDPOINT), &[]), ["a=1"], "it is not kept");
+}
+
+#[test]
+fn every_cookie_header_of_the_callers_own_is_sent_too() {
+    let (mut jar, mut server) = jar();
+    exchange(&mut jar, &mut server, to(ENDPOINT), &[b"a=1"]);
+    let mut query = to(ENDPOINT);
+    for own in [&b"x=1"[..], b"y=2", b"z=\xff"] {
+        query.headers_mut().append("cookie", own.try_into().unwrap());
+    }
+    let _sent = call(&mut jar, query);
+    let received = server.received().0;
+    let values: Vec<_> = received.headers().get_all("cookie").iter().map(|value| value.as_bytes()).collect();
+    let all = values.join(&b"; "[..]);
+    for cookie in [&b"a=1"[..], b"x=1", b"y=2", b"z=\xff"] {
+        assert!(all.windows(cookie.len()).any(|found| found == cookie), "{cookie:?} is lost");
+    }
 }
 
 #[test]
