@@ -166,6 +166,20 @@ fn failures_say_what_kind_they_are() {
 }
 
 #[test]
+fn codes_of_the_servers_choosing_make_no_series_of_their_own() {
+    measured(|log| {
+        for code in [1, -1, 42, 100_000, -100_000, i64::MAX] {
+            let (mut client, mut measured) = client();
+            let sent = call(&mut measured, ping(1));
+            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": "m" } });
+            client.server.received().1.send_response(json_answer(error.to_string()));
+            response(now(sent)).unwrap().outcome().unwrap_err();
+            log.assert_one("ping", &["error.type=_OTHER", "rpc.response.status_code=_OTHER"]);
+        }
+    });
+}
+
+#[test]
 fn a_notification_is_recorded_when_it_is_accepted_or_refused() {
     measured(|log| {
         for (status, labels) in
