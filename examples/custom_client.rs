@@ -1,6 +1,6 @@
 //! Brings its own HTTP client, and that has no network: the MCP server is a function in this process.
 //!
-//! Any `Service<http::Request<Full<Bytes>>>` will do as the client: one over a unix socket or another HTTP library, a
+//! Any `Service<http::Request<Full<Bytes>>>` will do as the client: one over another HTTP library, a
 //! proxy that is a tower service already, or, as here and in tests, the server itself.
 //!
 //! ```text

@@ -118,7 +118,8 @@ impl StreamableHttp {
     /// Puts a layer around the message floor. [`listen`](Self::listen), [`terminate`](Self::terminate) and
     /// [`session`](Self::session) stay as they are; they do not pass through it. What a [`channel`](Self::channel) sends does.
     ///
-    /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first.
+    /// The last layer added is the outermost, unlike in a tower `ServiceBuilder`, where it is the first. What it makes must be
+    /// `Clone`: a layer that is not, such as tower's `RateLimit`, goes in together with a `Buffer`, in one `ServiceBuilder`.
     ///
     /// ```
     /// use mcp_streamable_http::StreamableHttp;
