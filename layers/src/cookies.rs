@@ -46,6 +46,8 @@ use crate::error::InvalidOption;
 /// How many cookies are kept at most; RFC 6265 §6.1 asks for 50 per host.
 const MAX_COOKIES: usize = 50;
 
+const MAX_COOKIE_BYTES: usize = 4096;
+
 /// Applies [`Cookies`]: see the [module's documentation](self).
 #[derive(Clone)]
 pub struct CookieLayer {
@@ -81,7 +83,7 @@ impl<S> Layer<S> for CookieLayer {
 /// Keeps the cookies that one origin sets (RFC 6265), in memory, and sends them back to it.
 ///
 /// Scheme, host and port must be those of the origin: a cookie for a whole domain goes to no other host of it, and one of
-/// `http` not to `https`. Paths, expiry and `Secure` count as ever. At most 50 are kept, and a cookie of the caller's own is sent
+/// `http` not to `https`. Paths, expiry and `Secure` count as ever. At most 50 are kept, of 4,096 bytes each, and a cookie of the caller's own is sent
 /// along with them. It lives on the wire floor, outside of [`Redirect`](crate::Redirect).
 #[derive(Clone)]
 pub struct Cookies<S> {
@@ -142,6 +144,10 @@ impl Jar {
         }
         let mut store = self.lock();
         for cookie in headers.get_all(SET_COOKIE).iter().filter_map(|cookie| cookie.to_str().ok()) {
+            // RFC 6265 §6.1 asks for so much and no more.
+            if cookie.len() > MAX_COOKIE_BYTES {
+                continue;
+            }
             let Ok(cookie) = Cookie::parse(cookie.to_owned(), url) else { continue };
             let domain = match &cookie.domain {
                 CookieDomain::HostOnly(domain) | CookieDomain::Suffix(domain) => domain.clone(),

@@ -240,6 +240,7 @@ impl Reply {
             None if self.expects.awaited().is_some() => Err(Error::new(EndedStream)),
             None => {
                 self.end();
+                self.map = None;
                 return Some(None);
             }
         };
@@ -258,10 +259,15 @@ impl Reply {
         if last {
             self.end();
         }
-        Some(Some(match &mut self.map {
+        let item = match &mut self.map {
             Some(map) => map(item),
             None => item,
-        }))
+        };
+        if last {
+            // What it holds is not needed by a reply that is over.
+            self.map = None;
+        }
+        Some(Some(item))
     }
 
     /// Waits, without reading on, until the request is given up: it was cancelled or superseded, or its deadline has passed.

@@ -19,6 +19,7 @@ mod errors;
 mod expiry;
 mod headers;
 mod listening;
+mod listening_trouble;
 mod modern;
 mod notifications;
 mod parallel_sessions;

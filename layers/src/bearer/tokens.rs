@@ -102,8 +102,10 @@ impl Tokens {
                     self.failures.fetch_add(1, Ordering::Relaxed);
                 }
                 let token = asked?;
-                let mut header = HeaderValue::try_from(format!("Bearer {token}"))
-                    .map_err(|_| BoxError::from("the token cannot be sent in a header"))?;
+                let Ok(mut header) = HeaderValue::try_from(format!("Bearer {token}")) else {
+                    self.failures.fetch_add(1, Ordering::Relaxed);
+                    return Err("the token cannot be sent in a header".into());
+                };
                 header.set_sensitive(true);
                 let token = Token { header, number: refused + 1 };
                 *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());

@@ -257,3 +257,18 @@ fn a_span_has_nothing_secret() {
         assert!(!format!("{:?}", spans.calls()).contains("s3cret"), "{:?}", spans.calls());
     });
 }
+
+#[test]
+fn a_span_ends_with_the_reply_even_if_that_is_kept() {
+    observed(|spans| {
+        let mut client = Client::in_session("s-1");
+        let mut traced = TraceLayer::new().layer(client.messages.clone());
+        let sent = call(&mut traced, tool(1));
+        let stream = format!("data: {PONG}\n\n");
+        client.server.received().1.send_response(answer(200, "text/event-stream", stream));
+        let mut reply = now(sent).unwrap();
+        assert_eq!(all(&mut reply).len(), 1);
+        assert!(spans.only().is_closed, "the reply has ended");
+        drop(reply);
+    });
+}
