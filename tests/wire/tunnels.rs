@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::{Uri, Version};
 use mcp_streamable_http::client::{ClientBuilder, Proxy, ProxyError};
 use mcp_streamable_http::error::NotSent;
-use mcp_streamable_http::{Client, Error};
+use mcp_streamable_http::{Backoff, Client, Error, RetryPolicy, StreamableHttp};
 use tokio::net::TcpSocket;
 
 use crate::common::*;
@@ -159,6 +159,28 @@ async fn a_refusal_says_the_status() {
         assert_eq!(error.status().map(|status| status.as_u16()), Some(status), "{error}");
         // It is no status of the server's.
         assert_eq!(Error::new(NotSent(error.into())).status(), None);
+    }
+}
+
+/// A proxy may lock out whoever tries too often.
+#[tokio::test]
+async fn only_that_the_server_is_out_of_reach_is_tried_again() {
+    for (answer, attempts) in [
+        ("HTTP/1.1 401 Unauthorized\r\n\r\n", 1),
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", 1),
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", 1),
+        ("HTTP/1.1 502 Bad Gateway\r\n\r\n", 3),
+        ("HTTP/1.1 503 Service Unavailable\r\n\r\n", 3),
+    ] {
+        let relay = Relay::start(Kind::Answer(answer), ([127, 0, 0, 1], 9).into()).await;
+        let client = by(relay.url("http://me:s3cret@")).build().unwrap();
+        let backoff = Backoff::default().base(Duration::from_millis(1)).attempts(3);
+        let transport = StreamableHttp::with_client(named("http://server.test/mcp"), client)
+            .retry(RetryPolicy::new().backoff(backoff))
+            .build()
+            .unwrap();
+        let error = fails(&transport, ping(1)).await;
+        assert_eq!(relay.targets().len(), attempts, "{error}");
     }
 }
 

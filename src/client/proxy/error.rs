@@ -9,14 +9,19 @@ use crate::error::BoxError;
 
 /// A proxy could not be reached, or did not connect the client to the server. Nothing was sent to the server.
 ///
+/// That a proxy refuses, or its credentials are wrong, is told once: the request is not sent again, as it is where the
+/// proxy answers 502, 503 or 504 to `CONNECT`, or does not accept connections.
+///
 /// It names the proxy, without its credentials. [`Error::find`](crate::Error::find) gets at it:
 ///
 /// ```
 /// use mcp_streamable_http::Error;
 /// use mcp_streamable_http::client::ProxyError;
 ///
+/// /// Some proxies answer 401 where they should 407.
 /// fn wants_other_credentials(error: &Error) -> bool {
-///     error.find::<ProxyError>().and_then(ProxyError::status).is_some_and(|status| status == 407)
+///     let status = error.find::<ProxyError>().and_then(ProxyError::status);
+///     status.is_some_and(|status| status == 407 || status == 401)
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -46,7 +51,8 @@ impl ProxyError {
 
     pub(super) fn refused(hop: &Hop, server: &str, status: StatusCode) -> BoxError {
         let (proxy, server) = (hop.name().to_owned(), Some(server.to_owned()));
-        Box::new(Self { proxy, server, status: Some(status), reason: status.to_string() })
+        let refusal = Self { proxy, server, status: Some(status), reason: status.to_string() };
+        Box::new(io::Error::new(kind(status), refusal))
     }
 
     pub(super) fn failed(hop: &Hop, server: &str, cause: &(dyn std::error::Error + 'static)) -> BoxError {
@@ -54,13 +60,22 @@ impl ProxyError {
         Self { proxy, server, status: None, reason: root(cause).to_string() }.of_kind(cause)
     }
 
-    /// As an error of the operating system if that is its cause: that it was a timeout, say, must not be lost. The cause
-    /// itself is none of its sources, because the last of those is the one whom the user hears.
+    /// As an error of the operating system, of the kind of its cause: that it was a timeout, say, must not be lost. The
+    /// cause itself is none of its sources, because the last of those is the one whom the user hears.
     fn of_kind(self, cause: &(dyn std::error::Error + 'static)) -> BoxError {
-        match root(cause).downcast_ref::<io::Error>() {
-            Some(cause) => Box::new(io::Error::new(cause.kind(), self)),
-            None => Box::new(self),
+        // hyper-util's errors of SOCKS cannot be told apart, and refused credentials are among them.
+        let kind = root(cause).downcast_ref().map_or(io::ErrorKind::Other, io::Error::kind);
+        Box::new(io::Error::new(kind, self))
+    }
+}
+
+/// What may pass, and is therefore tried again, is only that the proxy does not reach the server.
+fn kind(status: StatusCode) -> io::ErrorKind {
+    match status {
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            io::ErrorKind::ConnectionRefused
         }
+        _ => io::ErrorKind::PermissionDenied,
     }
 }
 

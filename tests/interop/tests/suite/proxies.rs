@@ -306,3 +306,19 @@ mod environment {
         .await;
     }
 }
+
+/// No time makes them right, and a proxy may lock out who tries too often.
+#[tokio::test]
+async fn wrong_credentials_are_told_to_a_proxy_once() {
+    bounded(async {
+        let proxy = Proxy::http(CREDENTIALS).await;
+        let target = SSE.server.uri();
+        let client =
+            HttpClient::builder().proxy(Through::new(proxy.url("http", "ada:wrong-one@"))).build().unwrap();
+        let client = Client::over(StreamableHttp::with_client(target.clone(), client).build().unwrap());
+        let error = client.try_call("tools/call", json!({ "name": "echo" })).await.unwrap_err();
+        assert!(error.is_connect(), "{error:?}");
+        assert_eq!(proxy.connections_to(&target), 1);
+    })
+    .await;
+}
