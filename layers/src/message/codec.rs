@@ -88,9 +88,10 @@ impl<'de> Visitor<'de> for Elements<'_> {
                 Err(error) => batch.push(Err(error)),
             }
             if batch.len() > self.max {
-                let limit =
-                    format_args!("more than {} messages (the limit is `max_batch_messages`)", self.max);
-                return Err(A::Error::custom(limit));
+                let max = self.max;
+                return Err(A::Error::custom(format_args!(
+                    "more than {max} messages (the limit is `max_batch_messages`)"
+                )));
             }
         }
         Ok(batch)
