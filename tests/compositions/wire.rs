@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
 use tower::ServiceExt;
 use tower::util::MapRequestLayer;
+use tower_http::auth::AddAuthorizationLayer;
 use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 use tower_http::set_header::SetRequestHeaderLayer;
 use tower_http::trace::{DefaultMakeSpan, DefaultOnResponse, TraceLayer};
@@ -24,9 +26,11 @@ fn key() -> SetRequestHeaderLayer<HeaderValue> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_header_that_a_layer_sets_is_on_every_request() {
+async fn what_layers_set_is_on_every_request() {
     let server = Server::new(SECOND);
-    let transport = server.builder().http_layer(key()).build().unwrap();
+    // tower-http's own is enough for a token that never changes.
+    let token = AddAuthorizationLayer::bearer("t0ken");
+    let transport = server.builder().http_layer(key()).http_layer(token).build().unwrap();
     handshake(&transport).await;
     let reply = soon(transport.clone().oneshot(call(1))).await.unwrap();
     soon(reply.response()).await.unwrap();
@@ -45,6 +49,7 @@ async fn a_header_that_a_layer_sets_is_on_every_request() {
         ]
     );
     assert!(seen.iter().all(|seen| seen.headers[KEY] == "s3cret"));
+    assert!(seen.iter().all(|seen| seen.headers[AUTHORIZATION] == "Bearer t0ken"));
     // What the transport sets is still there.
     assert!(seen[1..].iter().all(|seen| seen.headers["mcp-session-id"] == "s-1"));
 }

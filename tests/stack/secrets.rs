@@ -10,7 +10,6 @@ use mcp_streamable_http::{Error, JsonRpcMessage, Reply, StreamableHttp};
 use serde_json::json;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::common::*;
@@ -58,14 +57,6 @@ impl io::Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Output {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
 
@@ -201,7 +192,8 @@ async fn no_secret_is_printed_or_logged() {
     // For the whole process, as one for this thread would miss what another thread has logged first. Other crates
     // have their own rules.
     let ours = Targets::new().with_target("mcp_streamable_http", LevelFilter::TRACE);
-    let writer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(logs.clone());
+    let writer = logs.clone();
+    let writer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(writer.with_filter(ours)))
         .unwrap();
     session_full_of_secrets(&output).await;

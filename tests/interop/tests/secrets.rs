@@ -26,7 +26,6 @@ use mcp_streamable_http::{
 use mcp_streamable_http_interop::{Client, Nginx, OwnServer, Proxy, free_port, send_raw};
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// In every secret but the session's id, which the server chooses.
 const MARK: &str = "s3cr3t";
@@ -73,14 +72,6 @@ impl io::Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Output {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
 
@@ -212,10 +203,11 @@ async fn play(scene: &Scene, server: &OwnServer) -> Vec<HeaderValue> {
 #[tokio::test]
 async fn what_is_secret_is_not_found_in_logs_errors_and_debug_output() {
     let (output, logs) = (Output::default(), Output::default());
+    let writer = logs.clone();
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
         .with_ansi(false)
-        .with_writer(logs.clone())
+        .with_writer(move || writer.clone())
         .init();
     let playing = async {
         let server = OwnServer::start("sse").await;
