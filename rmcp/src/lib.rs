@@ -1,0 +1,1 @@
+//! The official Rust SDK, `rmcp`, over this transport.

@@ -1,0 +1,3 @@
+//! Every client on this transport against every server.
+
+fn main() {}
