@@ -9,9 +9,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use super::inbox::{Inbox, Key, Ticket};
-use super::lane::{Delivery, Lane, Report};
+use super::delivery::Watch;
+use super::inbox::{Inbox, Key};
+use super::lane::{Dispatch, Lane, Report};
 use super::listening::Listening;
+use super::ticket::Ticket;
 use super::{ChannelOptions, call, request};
 use crate::options::Pinned;
 use crate::{Era, JsonRpcMessage, StreamableHttp};
@@ -41,6 +43,7 @@ pub(super) enum Pass {
     Ordered {
         permit: OwnedSemaphorePermit,
         cancels: Option<Key>,
+        watch: Watch,
     },
 }
 
@@ -146,12 +149,12 @@ impl Driver {
             }
             // Its id was given to another while it was held.
             Pass::Request(_) => {}
-            Pass::Ordered { .. } if span.in_scope(|| self.cancels(&message)) => {}
-            Pass::Ordered { permit, cancels } => {
+            Pass::Ordered { mut watch, .. } if span.in_scope(|| self.cancels(&message)) => watch.done(),
+            Pass::Ordered { permit, cancels, watch } => {
                 let initialized = message.method() == Some("notifications/initialized");
                 let initialized = initialized.then_some(self.handshakes);
-                let report = self.report(message);
-                let number = self.lane.push(Delivery { report, cancels, initialized, span, permit });
+                let report = self.report(message, watch);
+                let number = self.lane.push(Dispatch { report, cancels, initialized, span, permit });
                 if initialized.is_some() {
                     self.barrier = Some(Barrier::Initialized(number));
                 }
@@ -160,12 +163,12 @@ impl Driver {
     }
 
     /// A message for the lane, of the session and the version that there are now, whatever else is sent before it.
-    fn report(&self, message: JsonRpcMessage) -> Report {
+    fn report(&self, message: JsonRpcMessage, watch: Watch) -> Report {
         let message = match message.extensions().get::<Pinned>() {
             None => message.with(self.transport.session().pin()),
             Some(_) => message,
         };
-        Report::new(message, &self.options)
+        Report::new(message, &self.options, watch)
     }
 
     /// Cancels a request of the modern era, in which that is nothing that is sent, so it need not wait.
@@ -205,11 +208,11 @@ impl Driver {
         // Those that were not sent: their session is on its way, unless it never came to be.
         let has_session = matches!(self.barrier.take(), Some(Barrier::Initialized(_)));
         for Outgoing { message, span, pass } in std::mem::take(&mut self.held) {
-            if let Pass::Ordered { permit, cancels } = pass {
+            if let Pass::Ordered { permit, cancels, watch } = pass {
                 // One that is not sent says so as it is dropped.
-                let report = self.report(message);
-                let delivery = Delivery { report, cancels, initialized: None, span, permit };
-                has_session.then(|| self.lane.push(delivery));
+                let report = self.report(message, watch);
+                let dispatch = Dispatch { report, cancels, initialized: None, span, permit };
+                has_session.then(|| self.lane.push(dispatch));
             }
         }
         let (within, options) = (self.options.close_timeout, self.options.clone());

@@ -8,8 +8,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tracing::Span;
 
+use super::delivery::Watch;
 use super::driver::{Command, Outgoing, Pass};
-use super::error::Panicked;
+use super::ticket::Ticket;
 use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
 use crate::options::QuietDrop;
 use crate::{Error, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse, RequestId};
@@ -49,6 +50,7 @@ struct State {
 struct Entry {
     ticket: u64,
     answered: bool,
+    watch: Watch,
     quiet: QuietDrop,
     task: Option<AbortHandle>,
 }
@@ -58,6 +60,12 @@ struct Entry {
 pub(super) struct Key {
     id: RequestId,
     ticket: u64,
+}
+
+impl Key {
+    pub(super) fn id(&self) -> &RequestId {
+        &self.id
+    }
 }
 
 /// An item on its way to the reader.
@@ -106,11 +114,12 @@ impl Inbox {
     }
 
     /// Takes a message to be sent. All of it is one step, so that messages are sent in the order in which they were
-    /// accepted. `permit` is one that was taken before for a notification or response.
+    /// accepted. `permit` is one that was taken before for a notification or response; `watch` is told what becomes of it.
     pub(super) fn accept(
         &self,
         message: JsonRpcMessage,
         permit: Option<OwnedSemaphorePermit>,
+        watch: Watch,
     ) -> Result<(), SendError> {
         let mut superseded = None;
         let mut state = self.lock();
@@ -119,22 +128,22 @@ impl Inbox {
         }
         let (message, pass) = match message {
             JsonRpcMessage::Request(request) => {
+                if !state.has_room(request.id(), self.0.max_in_flight) {
+                    return state.refuse(request.into(), self.0.max_in_flight, watch);
+                }
                 let own: Option<&QuietDrop> = request.extensions().get();
                 let quiet = own.map_or_else(QuietDrop::new, QuietDrop::child);
-                let Some((key, earlier)) = state.register(request.id(), quiet.clone(), self.0.max_in_flight)
-                else {
-                    return state.refuse(request.into(), self.0.max_in_flight);
-                };
+                let (key, earlier) = state.register(request.id(), quiet.clone(), watch);
                 superseded = earlier;
                 let message = JsonRpcMessage::from(request).with(quiet);
-                (message, Pass::Request(Ticket { key, inbox: self.clone() }))
+                (message, Pass::Request(Ticket::new(key, self.clone())))
             }
             message => match permit.map_or_else(|| self.0.unsent.clone().try_acquire_owned(), Ok) {
                 Ok(permit) => {
                     let cancelled =
                         message.as_notification().and_then(JsonRpcNotification::cancelled_request);
                     let cancels = cancelled.and_then(|id| state.key(&id));
-                    (message, Pass::Ordered { permit, cancels })
+                    (message, Pass::Ordered { permit, cancels, watch })
                 }
                 Err(_) => return Err(SendError::full(message)),
             },
@@ -186,6 +195,50 @@ impl Inbox {
     pub(super) async fn push_heard(&self, item: Result<Incoming, Error>) {
         let Some(_room) = self.room_to_read().await else { return };
         self.lock().push(Queued::Heard { item, _room });
+    }
+
+    /// Hands the reader the answer to a request, if it waits for one still.
+    pub(super) fn answer(&self, key: &Key, answer: Incoming) {
+        self.lock().answer(key, answer);
+    }
+
+    /// The first message of a reply has come.
+    pub(super) fn begun(&self, key: &Key) {
+        if let Some(entry) = self.lock().current(key) {
+            entry.watch.begun();
+        }
+    }
+
+    /// Tells whoever waits for the answer to a request that there will be none.
+    pub(super) fn fail(&self, key: &Key, error: Error) {
+        let mut state = self.lock();
+        let Some(entry) = state.current(key).filter(|entry| !entry.answered) else { return };
+        match entry.watch.failed(error) {
+            Some(error) => state.answer(key, Incoming::failed(&key.id, error)),
+            None => drop(state.requests.remove(&key.id)),
+        }
+    }
+
+    /// A request was given up by its sender: it gets no answer.
+    pub(super) fn forget(&self, key: &Key, error: Error) {
+        let mut state = self.lock();
+        if let Some(entry) = state.current(key).filter(|entry| !entry.answered) {
+            let _ = entry.watch.failed(error);
+            state.requests.remove(&key.id);
+        }
+    }
+
+    /// The ticket with this key is gone.
+    pub(super) fn use_up(&self, key: &Key) {
+        let mut state = self.lock();
+        state.unused -= 1;
+        // What has come for it before the channel closed can still be read.
+        let is_closing = state.commands.is_none();
+        match state.current(key).filter(|entry| !entry.answered) {
+            Some(entry) if is_closing => entry.watch = Watch::default(),
+            Some(_) => drop(state.requests.remove(&key.id)),
+            None => {}
+        }
     }
 
     /// A response on the listening stream. If its request is in flight this is the answer, and what its own stream brings
@@ -273,30 +326,33 @@ impl Inbox {
 }
 
 impl State {
-    /// A ticket for a request; `None`: too many are in flight. One under the same id loses its own, and is given back.
-    fn register(&mut self, id: &RequestId, quiet: QuietDrop, limit: usize) -> Option<(Key, Option<Entry>)> {
-        let is_used = self.requests.contains_key(id);
-        let has_room = is_used || self.requests.len() < limit;
-        if !has_room || self.unused + self.unread >= limit.saturating_mul(2) {
-            return None;
-        }
+    /// Whether another request may be sent, under this id.
+    fn has_room(&self, id: &RequestId, limit: usize) -> bool {
+        let has_room = self.requests.contains_key(id) || self.requests.len() < limit;
+        has_room && self.unused + self.unread < limit.saturating_mul(2)
+    }
+
+    /// A ticket for a request. One under the same id loses its own, and is given back.
+    fn register(&mut self, id: &RequestId, quiet: QuietDrop, watch: Watch) -> (Key, Option<Entry>) {
         self.tickets += 1;
         self.unused += 1;
         let ticket = self.tickets;
-        let earlier = self.requests.insert(id.clone(), Entry { ticket, answered: false, quiet, task: None });
+        let entry = Entry { ticket, answered: false, watch, quiet, task: None };
+        let earlier = self.requests.insert(id.clone(), entry);
         if let Some(earlier) = &earlier {
             earlier.quiet.turn_on();
         }
-        Some((Key { id: id.clone(), ticket }, earlier))
+        (Key { id: id.clone(), ticket }, earlier)
     }
 
     /// Answers a request over the limit, if there are not too many of those as well.
-    fn refuse(&mut self, message: JsonRpcMessage, limit: usize) -> Result<(), SendError> {
+    fn refuse(&mut self, message: JsonRpcMessage, limit: usize, mut watch: Watch) -> Result<(), SendError> {
+        let Some(error) = watch.failed(Error::new(TooManyInFlight { limit })) else { return Ok(()) };
         match message.id() {
             // An answer to this one would be taken for that of the other under its id.
             Some(id) if self.refused < limit.max(1) && !self.requests.contains_key(id) => {
                 self.refused += 1;
-                self.push(Queued::Refusal(Incoming::failed(id, Error::new(TooManyInFlight { limit }))));
+                self.push(Queued::Refusal(Incoming::failed(id, error)));
                 Ok(())
             }
             _ => Err(SendError::full(message)),
@@ -316,6 +372,7 @@ impl State {
     fn answer(&mut self, key: &Key, incoming: Incoming) {
         if let Some(entry) = self.current(key).filter(|entry| !entry.answered) {
             entry.answered = true;
+            entry.watch.done();
             self.unread += 1;
             self.push(Queued::Answer { incoming, key: key.clone() });
         }
@@ -325,49 +382,6 @@ impl State {
         // Without a reader there is nobody to miss it.
         if let Some(queue) = &self.queue {
             let _ = queue.send(queued);
-        }
-    }
-}
-
-/// The duty to answer a request, or to forget it.
-pub(super) struct Ticket {
-    key: Key,
-    inbox: Inbox,
-}
-
-impl Ticket {
-    pub(super) fn key(&self) -> &Key {
-        &self.key
-    }
-
-    pub(super) fn inbox(&self) -> &Inbox {
-        &self.inbox
-    }
-
-    pub(super) fn origin(&self) -> Origin {
-        Origin::Request(self.key.id.clone())
-    }
-
-    pub(super) fn answer(self, response: Incoming) {
-        self.inbox.lock().answer(&self.key, response);
-    }
-
-    pub(super) fn fail(self, error: Error) {
-        self.inbox.lock().answer(&self.key, Incoming::failed(&self.key.id, error));
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut state = self.inbox.lock();
-        state.unused -= 1;
-        // What has come for it before the channel closed can still be read.
-        let is_closing = state.commands.is_none();
-        if std::thread::panicking() {
-            // Whoever waits for the answer has not panicked.
-            state.answer(&self.key, Incoming::failed(&self.key.id, Error::new(Panicked)));
-        } else if !is_closing && state.current(&self.key).is_some_and(|entry| !entry.answered) {
-            state.requests.remove(&self.key.id);
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
+use super::delivery::Watch;
 use super::driver::Command;
 use super::error::Undelivered;
 use super::inbox::{Inbox, Key};
@@ -23,7 +24,7 @@ use crate::{Error, JsonRpcMessage, StreamableHttp};
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
 /// A notification or response on its way.
-pub(super) struct Delivery {
+pub(super) struct Dispatch {
     pub(super) report: Report,
     /// The request that it cancels.
     pub(super) cancels: Option<Key>,
@@ -37,7 +38,7 @@ pub(super) struct Delivery {
 pub(super) struct Lane {
     transport: StreamableHttp,
     inbox: Inbox,
-    waiting: VecDeque<(u64, Delivery)>,
+    waiting: VecDeque<(u64, Dispatch)>,
     /// The number of the one that is being sent.
     busy: Option<u64>,
     numbers: u64,
@@ -67,9 +68,9 @@ impl Lane {
 
     /// Sends a message when those before it are through; the lane is free for the next when the driver hears of its
     /// number.
-    pub(super) fn push(&mut self, delivery: Delivery) -> u64 {
+    pub(super) fn push(&mut self, dispatch: Dispatch) -> u64 {
         self.numbers += 1;
-        self.waiting.push_back((self.numbers, delivery));
+        self.waiting.push_back((self.numbers, dispatch));
         if self.busy.is_none() {
             self.start_next();
         }
@@ -101,11 +102,11 @@ impl Lane {
 
     fn start_next(&mut self) {
         while self.deliveries.try_join_next().is_some() {}
-        let Some((number, delivery)) = self.next() else { return };
+        let Some((number, dispatch)) = self.next() else { return };
         self.busy = Some(number);
         let driver = self.driver.clone();
         let turn = Turn { number, driver: driver.clone() };
-        let Delivery { mut report, initialized, span, permit, .. } = delivery;
+        let Dispatch { mut report, initialized, span, permit, .. } = dispatch;
         let call = span.in_scope(|| call(&self.transport, report.message.clone()));
         let patience = self.patience;
         let delivering = async move {
@@ -126,7 +127,7 @@ impl Lane {
                         let _ = driver.send(Command::Initialized(handshake));
                     }
                 }
-                Err(error) => report.fail(&error),
+                Err(error) => report.fail(error),
             }
             drop((turn, permit));
         };
@@ -136,12 +137,12 @@ impl Lane {
 
 impl Lane {
     /// The next that is to be sent: not the cancellation of a request whose id another has now.
-    fn next(&mut self) -> Option<(u64, Delivery)> {
+    fn next(&mut self) -> Option<(u64, Dispatch)> {
         loop {
-            let (number, mut delivery) = self.waiting.pop_front()?;
-            match &delivery.cancels {
-                Some(cancelled) if self.inbox.is_used_again(cancelled) => delivery.report.settle(),
-                _ => return Some((number, delivery)),
+            let (number, mut dispatch) = self.waiting.pop_front()?;
+            match &dispatch.cancels {
+                Some(cancelled) if self.inbox.is_used_again(cancelled) => dispatch.report.settle(),
+                _ => return Some((number, dispatch)),
             }
         }
     }
@@ -151,32 +152,35 @@ impl Lane {
 pub(super) struct Report {
     message: JsonRpcMessage,
     hook: Option<Hook>,
+    watch: Watch,
     is_settled: bool,
 }
 
 impl Report {
-    pub(super) fn new(message: JsonRpcMessage, options: &ChannelOptions) -> Self {
-        Self { message, hook: options.on_send_failure.clone(), is_settled: false }
+    pub(super) fn new(message: JsonRpcMessage, options: &ChannelOptions, watch: Watch) -> Self {
+        Self { message, hook: options.on_send_failure.clone(), watch, is_settled: false }
     }
 
     fn settle(&mut self) {
         self.is_settled = true;
+        self.watch.done();
     }
 
-    fn fail(&mut self, error: &Error) {
-        self.settle();
+    fn fail(&mut self, error: Error) {
+        self.is_settled = true;
         tracing::warn!(method = self.message.method(), %error, "a message was not delivered");
         if let Some(hook) = &self.hook {
             // This may be in a `Drop`, where a panic would end the process.
-            let _ = catch_unwind(AssertUnwindSafe(|| hook(&self.message, error)));
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&self.message, &error)));
         }
+        let _ = self.watch.failed(error);
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.fail(&Error::new(Undelivered));
+            self.fail(Error::new(Undelivered));
         }
     }
 }

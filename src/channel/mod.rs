@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod delivery;
 mod driver;
 mod error;
 mod inbox;
@@ -42,6 +43,7 @@ mod options;
 mod receiver;
 mod request;
 mod sender;
+mod ticket;
 
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,6 +56,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tower::{Service, ServiceExt};
 
+pub use self::delivery::{Delivery, Until};
 pub use self::error::{SendError, TooManyInFlight};
 pub use self::incoming::{Incoming, Origin};
 pub use self::options::ChannelOptions;

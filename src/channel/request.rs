@@ -8,7 +8,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::driver::Command;
-use super::inbox::{Inbox, Ticket};
+use super::inbox::Inbox;
+use super::ticket::Ticket;
 use super::{Call, Incoming, next};
 use crate::error::{EndedStream, Superseded};
 use crate::{Error, Reply};
@@ -33,18 +34,23 @@ pub(super) async fn run(call: Call, ticket: Ticket, handshake: Option<Handshake>
     match outcome {
         Ok(response) => ticket.answer(response),
         // Its sender has given it up, or given its id to another.
-        Err(error) if error.is_cancelled() || error.find::<Superseded>().is_some() => drop(ticket),
+        Err(error) if error.is_cancelled() || error.find::<Superseded>().is_some() => ticket.give_up(error),
         Err(error) => ticket.fail(error),
     }
 }
 
 async fn answer(call: Call, ticket: &Ticket) -> Result<Incoming, Error> {
     let mut reply = call.await?;
+    let mut begun = false;
     while let Some(message) = next(&mut reply).await.transpose()? {
         let is_response = message.as_response().is_some();
         let incoming = Incoming::new(message, ticket.origin()).after(&reply);
         if is_response {
             return Ok(incoming);
+        }
+        if !std::mem::replace(&mut begun, true) {
+            // Before there is room: whoever waits for this may be the one who is to read.
+            ticket.inbox().begun(ticket.key());
         }
         if let Some(room) = room(&mut reply, ticket.inbox()).await? {
             ticket.inbox().push_early(incoming, ticket.key(), room);

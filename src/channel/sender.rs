@@ -10,9 +10,10 @@ use futures_sink::Sink;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::SendError;
+use super::delivery::Watch;
 use super::driver::Command;
 use super::inbox::Inbox;
+use super::{Delivery, SendError, Until};
 use crate::JsonRpcMessage;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
@@ -61,7 +62,19 @@ impl Sender {
     /// # Errors
     /// The channel is closed, or too many messages wait; the message comes back with the error.
     pub fn send(&self, message: JsonRpcMessage) -> Result<(), SendError> {
-        self.handle.inbox.accept(message, None)
+        self.handle.inbox.accept(message, None, Watch::default())
+    }
+
+    /// The same, for a caller who wants to know what becomes of this one message: see [`Delivery`]. A failure is told there
+    /// instead of on the read half, as an [`Error`](crate::Error) and not as a JSON-RPC one.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), but that a request over [`max_in_flight`](super::ChannelOptions::max_in_flight) is
+    /// refused by the `Delivery`.
+    pub fn deliver(&self, message: JsonRpcMessage, until: Until) -> Result<Delivery, SendError> {
+        let (watch, delivery) = Watch::new(until);
+        self.handle.inbox.accept(message, None, watch)?;
+        Ok(delivery)
     }
 
     /// Closes the channel, and waits until that is done: see [`Channel::close`](super::Channel::close). The read half gets what has arrived by
@@ -106,7 +119,7 @@ impl Sink<JsonRpcMessage> for Sender {
         let this = self.get_mut();
         // A request needs none, and must not keep it from others.
         let permit = this.reserved.take().filter(|_| message.as_request().is_none());
-        this.handle.inbox.accept(message, permit)
+        this.handle.inbox.accept(message, permit, Watch::default())
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {

@@ -76,9 +76,7 @@ pub fn classify(status: Option<StatusCode>, outcome: Result<JsonRpcResponse, Err
         outcome => outcome,
     };
     let status = status.or_else(|| response.as_ref().err().and_then(Error::status));
-    if status
-        .is_some_and(|status| status.is_server_error() || [401, 403, 407, 429].contains(&status.as_u16()))
-    {
+    if status.is_some_and(is_undecided) {
         return Ok(Probe::Unknown);
     }
     match response {
@@ -91,6 +89,17 @@ pub fn classify(status: Option<StatusCode>, outcome: Result<JsonRpcResponse, Err
         Err(error) if is_answer(&error) => Ok(Probe::Legacy),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a `server/discover` that failed was answered as a server of the legacy era does it: the third row of the table of
+/// [`classify`], for callers that must decide what to make of the error first.
+pub fn shows_legacy(error: &Error) -> bool {
+    error.challenges().is_empty() && !error.status().is_some_and(is_undecided) && is_answer(error)
+}
+
+/// Whether an answer with this status says nothing of the era.
+fn is_undecided(status: StatusCode) -> bool {
+    status.is_server_error() || [401, 403, 407, 429].contains(&status.as_u16())
 }
 
 fn of_error(error: &JsonRpcError) -> Probe {
