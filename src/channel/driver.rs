@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::delivery::Watch;
-use super::inbox::{Inbox, Key};
+use super::inbox::Inbox;
 use super::lane::{Dispatch, Lane, Report};
 use super::listening::Listening;
-use super::ticket::Ticket;
+use super::ticket::{Key, Ticket};
 use super::{ChannelOptions, call, request};
 use crate::options::Pinned;
 use crate::{Era, JsonRpcMessage, StreamableHttp};

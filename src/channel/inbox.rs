@@ -10,7 +10,7 @@ use tracing::Span;
 
 use super::delivery::Watch;
 use super::driver::{Command, Outgoing, Pass};
-use super::ticket::Ticket;
+use super::ticket::{Key, Ticket};
 use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
 use crate::options::QuietDrop;
 use crate::{Error, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse, RequestId};
@@ -55,19 +55,6 @@ struct Entry {
     task: Option<AbortHandle>,
 }
 
-/// One use of a request's id.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key {
-    id: RequestId,
-    ticket: u64,
-}
-
-impl Key {
-    pub(super) fn id(&self) -> &RequestId {
-        &self.id
-    }
-}
-
 /// An item on its way to the reader.
 pub(super) enum Queued {
     /// A message before the answer to a request.
@@ -80,6 +67,8 @@ pub(super) enum Queued {
         incoming: Incoming,
         key: Key,
     },
+    /// Where the answer to a request would be that has failed, which was told elsewhere.
+    Failed(Key),
     /// The answer to a request over the limit.
     Refusal(Incoming),
     /// An item of the listening stream.
@@ -215,7 +204,8 @@ impl Inbox {
         let Some(entry) = state.current(key).filter(|entry| !entry.answered) else { return };
         match entry.watch.failed(error) {
             Some(error) => state.answer(key, Incoming::failed(&key.id, error)),
-            None => drop(state.requests.remove(&key.id)),
+            // Not before its reader has come so far: what it has brought can still be read.
+            None => state.end(key, Queued::Failed(key.clone())),
         }
     }
 
@@ -268,11 +258,10 @@ impl Inbox {
         match queued {
             Queued::Heard { item, .. } => Some(item),
             Queued::Early { incoming, key, .. } => state.current(&key).map(|_| Ok(incoming)),
-            Queued::Answer { incoming, key } => {
-                state.unread -= 1;
-                state.current(&key)?;
-                state.requests.remove(&key.id);
-                Some(Ok(incoming))
+            Queued::Answer { incoming, key } => state.finish(&key).then_some(Ok(incoming)),
+            Queued::Failed(key) => {
+                state.finish(&key);
+                None
             }
             Queued::Refusal(incoming) => {
                 state.refused -= 1;
@@ -370,12 +359,27 @@ impl State {
 
     /// Queues the answer to a request, if it waits for one still.
     fn answer(&mut self, key: &Key, incoming: Incoming) {
+        self.end(key, Queued::Answer { incoming, key: key.clone() });
+    }
+
+    /// Queues the last of a request, if that was not done yet.
+    fn end(&mut self, key: &Key, last: Queued) {
         if let Some(entry) = self.current(key).filter(|entry| !entry.answered) {
             entry.answered = true;
             entry.watch.done();
             self.unread += 1;
-            self.push(Queued::Answer { incoming, key: key.clone() });
+            self.push(last);
         }
+    }
+
+    /// The reader has come to the last of a request. Returns whether the request was still there.
+    fn finish(&mut self, key: &Key) -> bool {
+        self.unread -= 1;
+        let is_current = self.current(key).is_some();
+        if is_current {
+            self.requests.remove(&key.id);
+        }
+        is_current
     }
 
     fn push(&self, queued: Queued) {

@@ -1,9 +1,16 @@
 //! The duty to answer a request.
 
 use super::error::Panicked;
-use super::inbox::{Inbox, Key};
+use super::inbox::Inbox;
 use super::{Incoming, Origin};
-use crate::Error;
+use crate::{Error, RequestId};
+
+/// One use of a request's id.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) id: RequestId,
+    pub(super) ticket: u64,
+}
 
 /// The duty to answer a request, or to forget it.
 pub(super) struct Ticket {
@@ -25,7 +32,7 @@ impl Ticket {
     }
 
     pub(super) fn origin(&self) -> Origin {
-        Origin::Request(self.key.id().clone())
+        Origin::Request(self.key.id.clone())
     }
 
     pub(super) fn answer(self, response: Incoming) {

@@ -12,6 +12,7 @@ mod barriers;
 mod bounds;
 mod closing;
 mod common;
+mod delivery;
 mod ending;
 mod full;
 mod lane;
