@@ -43,7 +43,7 @@ impl Orders {
         let scenario = Scenario::named(&name).ok_or_else(|| format!("unknown scenario: {name}"))?;
         let version = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
             Ok(version) => version.parse()?,
-            // The suite before 0.2 does not say; all of its scenarios are for this revision.
+            // The suite before 0.2 does not say; this is the newest revision that it knows.
             Err(_) => ProtocolVersion::V2025_11_25,
         };
         Ok(Self { url, scenario, version, context: std::env::var("MCP_CONFORMANCE_CONTEXT").ok() })
