@@ -55,6 +55,12 @@ for name in ["echo", "grüße", " padded ", "=?base64?ZWNobw==?="]:
 
 
 @server.tool()
+def repeat(text: str, times: int) -> str:
+    """Return the text so many times: the answer may be larger than a request can be."""
+    return text * times
+
+
+@server.tool()
 def add(a: int, b: int) -> int:
     """Add two integers."""
     return a + b
@@ -240,7 +246,7 @@ permits: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0)
 
 
 @server.tool()
-async def travel(name: str, legs: int, hang_up: bool, ctx: Context) -> str:
+async def travel(name: str, legs: int, ctx: Context, hang_up: bool = False) -> str:
     """Report progress twice in every leg, hang up in between if asked to (mode `resume`), and wait for `proceed`."""
     trips[name] += 1
     for leg in range(legs):

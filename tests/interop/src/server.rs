@@ -33,7 +33,10 @@ pub struct OwnServer {
 #[derive(Debug)]
 enum Program {
     Python { mode: &'static str },
+    TypeScript { mode: &'static str },
     Everything,
+    /// The program that this variable names.
+    Named { variable: &'static str, mode: &'static str },
 }
 
 impl Server {
@@ -45,6 +48,17 @@ impl Server {
     /// The reference server `@modelcontextprotocol/server-everything`, which stands on the official TypeScript SDK.
     pub const fn everything() -> Self {
         Self { program: Program::Everything, running: OnceLock::new() }
+    }
+
+    /// `servers/typescript_server.mjs`, which stands on the official TypeScript SDK.
+    pub const fn typescript(mode: &'static str) -> Self {
+        Self { program: Program::TypeScript { mode }, running: OnceLock::new() }
+    }
+
+    /// The program whose path is in the environment variable `variable`, started with the argument `mode`. It must say
+    /// where it listens as the others do.
+    pub const fn named(variable: &'static str, mode: &'static str) -> Self {
+        Self { program: Program::Named { variable, mode }, running: OnceLock::new() }
     }
 
     /// Where it listens. The first call starts it, and blocks until it is ready.
@@ -98,6 +112,17 @@ impl Program {
                 command.arg(servers.join("python_server.py")).arg(mode);
                 command
             }
+            Self::TypeScript { mode } => {
+                let mut command = Command::new("node");
+                command.arg(servers.join("typescript_server.mjs"));
+                command.arg(variable("INTEROP_MODULES")).arg(mode);
+                command
+            }
+            Self::Named { variable: name, mode } => {
+                let mut command = Command::new(variable(name));
+                command.arg(mode);
+                command
+            }
             Self::Everything => {
                 let mut command = Command::new("node");
                 command.arg("--import").arg(servers.join("everything.mjs"));
@@ -109,7 +134,7 @@ impl Program {
 }
 
 fn variable(name: &str) -> OsString {
-    env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run the suite with tests/interop/run"))
+    env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: start it with its script `run`"))
 }
 
 /// While others go on.
