@@ -10,6 +10,7 @@ use futures_util::Stream;
 use mcp_streamable_http::channel::{Channel, Incoming, Receiver, Sender, Until};
 use mcp_streamable_http::error::{BoxError, BrokenStream, EndedStream, TooLarge};
 use mcp_streamable_http::layers::probe::shows_legacy;
+use mcp_streamable_http::options::Once;
 use mcp_streamable_http::{Error, JsonRpcError, JsonRpcMessage};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
@@ -147,7 +148,11 @@ impl Transport<RoleClient> for RmcpTransport {
             Sent::Discover(id) => self.asked = Some(id.clone()),
             _ => {}
         }
-        let deliver = |message| Ok::<_, BoxError>(self.sender.deliver(message, sent.until())?);
+        let deliver = |message: JsonRpcMessage| {
+            // An answer of another era may look like one that is worth another try.
+            let message = if let Sent::Discover(_) = sent { message.with(Once) } else { message };
+            Ok::<_, BoxError>(self.sender.deliver(message, sent.until())?)
+        };
         let delivery = outbound(&message).and_then(deliver);
         let answering = self.answering.clone();
         async move {

@@ -58,13 +58,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn of(status: u16, content: Content) -> Self {
+    fn with(status: u16, content: Content) -> Self {
         let response = Response::builder().status(status).body(content).unwrap();
         Self { after: Duration::ZERO, outcome: Ok(response) }
     }
 
     pub(crate) fn status(status: u16) -> Self {
-        Self::of(status, Content::Whole(Full::default()))
+        Self::with(status, Content::Whole(Full::default()))
+    }
+
+    pub(crate) fn of(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        Self::with(status, Content::Whole(Full::new(body.into()))).header("content-type", content_type)
     }
 
     pub(crate) fn json(value: &Value) -> Self {
@@ -72,7 +76,7 @@ impl Answer {
     }
 
     pub(crate) fn text(content_type: &str, text: impl Into<Bytes>) -> Self {
-        Self::of(200, Content::Whole(Full::new(text.into()))).header("content-type", content_type)
+        Self::of(200, content_type, text)
     }
 
     /// A whole event stream.
@@ -88,7 +92,7 @@ impl Answer {
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(response) = &mut self.outcome {
-            response.headers_mut().insert(name, value.parse().unwrap());
+            response.headers_mut().append(name, value.parse().unwrap());
         }
         self
     }
@@ -128,7 +132,7 @@ impl Exchange {
         let reads = Arc::<AtomicUsize>::default();
         let content = Content::Chunks(receiver, reads.clone());
         let events = Events { seen: self.seen.clone(), chunks, reads };
-        self.answer(Answer::of(200, content).header("content-type", "text/event-stream"));
+        self.answer(Answer::with(200, content).header("content-type", "text/event-stream"));
         events
     }
 
@@ -318,7 +322,8 @@ impl Server {
 pub(crate) fn legacy(seen: &Seen) -> Option<Answer> {
     match seen.what() {
         "initialize" => {
-            let result = json!({ "protocolVersion": VERSION, "capabilities": {} });
+            let server = json!({ "name": "scripted", "version": "1" });
+            let result = json!({ "protocolVersion": VERSION, "capabilities": {}, "serverInfo": server });
             Some(Answer::json(&seen.result(result)).header("mcp-session-id", SESSION))
         }
         "notifications/initialized" => Some(Answer::status(202)),
