@@ -62,17 +62,17 @@ async fn without_a_challenge_it_is_a_status_like_another() {
     let client = connect(&server).await;
     for status in [401, 403] {
         let calling = call(&client, "add");
+        server.expect("tools/call").await.answer(Answer::status(status));
+        let error = came_to(calling).await.unwrap_err();
+        assert_eq!((error.auth_challenge(), error.is_authorization_required()), (None, false));
+        assert_eq!(cause(&error).status().unwrap().as_u16(), status);
+
+        // Unless it says what is wrong in its own words.
+        let calling = call(&client, "add");
         let tool = server.expect("tools/call").await;
-        let answer = Answer::of(status, "application/json", refusal(&tool.seen, -1, json!(null)).to_string());
-        tool.answer(answer);
-        match came_to(calling).await.unwrap_err() {
-            // It says what is wrong in its own words.
-            ServiceError::McpError(error) => assert_eq!(error.message, "no"),
-            error => {
-                assert_eq!((error.auth_challenge(), error.is_authorization_required()), (None, false));
-                assert_eq!(cause(&error).status().unwrap().as_u16(), status);
-            }
-        }
+        let refusal = refusal(&tool.seen, -1, json!(null)).to_string();
+        tool.answer(Answer::of(status, "application/json", refusal));
+        assert_eq!(server_error(came_to(calling).await.unwrap_err()).message, "no");
     }
 }
 

@@ -65,7 +65,7 @@ async fn a_refused_handshake_is_the_servers_error() {
 
 #[tokio::test(start_paused = true)]
 async fn an_initialized_that_is_refused_fails_it() {
-    let mut server = Server::scripted(|seen| match seen.what() {
+    let server = Server::scripted(|seen| match seen.what() {
         "notifications/initialized" => Some(Answer::status(400)),
         _ => crate::support::legacy(seen),
     });
@@ -75,7 +75,6 @@ async fn an_initialized_that_is_refused_fails_it() {
     // The session that was begun is ended.
     settle().await;
     assert_eq!(server.outline(), ["initialize", "notifications/initialized", "DELETE"]);
-    let _ = &mut server;
 }
 
 #[tokio::test(start_paused = true)]
