@@ -1,0 +1,3 @@
+//! This transport and its peers at the same work.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! How the transport scales.
+
+fn main() {}
