@@ -122,7 +122,8 @@ function build() {
     permit(name).release();
     return text("go");
   });
-  server.registerResource("memo", "memo://grüße", { mimeType: "text/plain" }, (uri) => ({
+  // The SDK looks resources up by what a URL is once it is parsed.
+  server.registerResource("memo", new URL("memo://grüße").href, { mimeType: "text/plain" }, (uri) => ({
     contents: [{ uri: uri.href, text: "Grüße aus dem Memo" }],
   }));
   return server;

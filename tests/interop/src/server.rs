@@ -32,11 +32,18 @@ pub struct OwnServer {
 
 #[derive(Debug)]
 enum Program {
-    Python { mode: &'static str },
-    TypeScript { mode: &'static str },
+    Python {
+        mode: &'static str,
+    },
+    TypeScript {
+        mode: &'static str,
+    },
     Everything,
     /// The program that this variable names.
-    Named { variable: &'static str, mode: &'static str },
+    Named {
+        variable: &'static str,
+        mode: &'static str,
+    },
 }
 
 impl Server {

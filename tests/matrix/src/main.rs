@@ -64,6 +64,9 @@ async fn main() -> Result<ExitCode> {
             rows.extend(row(profile, driver, options.only.as_deref()).await);
         }
     }
+    if rows.is_empty() {
+        return Err("no row has such a name".into());
+    }
     let table = render(&rows);
     println!("{table}");
     let failures = failures(&rows);

@@ -175,7 +175,11 @@ static EVERYTHING: Script = Script {
     questions: Questions {
         exchanges: || {
             vec![
-                Exchange::has("trigger-sampling-request", json!({ "prompt": "what is MCP?" }), "a protocol, grüezi"),
+                Exchange::has(
+                    "trigger-sampling-request",
+                    json!({ "prompt": "what is MCP?" }),
+                    "a protocol, grüezi",
+                ),
                 Exchange::has("trigger-elicitation-request", json!({}), "Name: Ada Łovelace"),
             ]
         },

@@ -61,7 +61,8 @@ fn mark(cell: &Outcome, notes: &mut Vec<Reason>) -> String {
 }
 
 fn superscript(number: usize) -> String {
-    let digit = |digit: char| ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize - '0' as usize];
+    let digit =
+        |digit: char| ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize - '0' as usize];
     number.to_string().chars().map(digit).collect()
 }
 

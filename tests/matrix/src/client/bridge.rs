@@ -36,7 +36,8 @@ struct Shared {
 
 impl Wire for Bridge {
     async fn open(uri: Uri, host: Arc<Host>) -> Result<Self> {
-        let program = env::var_os("INTEROP_BRIDGE").ok_or("INTEROP_BRIDGE is not set: use tests/matrix/run")?;
+        let program =
+            env::var_os("INTEROP_BRIDGE").ok_or("INTEROP_BRIDGE is not set: use tests/matrix/run")?;
         let mut child = Command::new(program)
             .arg(uri.to_string())
             .stdin(Stdio::piped())

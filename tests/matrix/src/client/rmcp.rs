@@ -122,11 +122,7 @@ impl ClientHandler for Handler {
 }
 
 impl Handler {
-    fn answer<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        params: &impl Serialize,
-    ) -> Result<T, ErrorData> {
+    fn answer<T: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<T, ErrorData> {
         let answer = || -> Result<T> {
             let answer = self.host.answer(method, &serde_json::to_value(params)?)?;
             Ok(serde_json::from_value(answer)?)

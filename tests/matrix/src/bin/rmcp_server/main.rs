@@ -15,6 +15,8 @@
 
 #![expect(deprecated, reason = "rmcp deprecates sampling; clients are asked all the same")]
 
+mod events;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
@@ -35,12 +37,14 @@ use rmcp::model::{
     SamplingMessage, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use self::events::Events;
 
 /// The names of the tools.
 const TOOLS: [&str; 8] = ["echo", "repeat", "slow", "consult", "linger", "fate", "travel", "proceed"];
@@ -82,10 +86,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         process::exit(0)
     });
     let server = Server { mode, shared: Arc::default() };
-    let mut sessions = SessionConfig::default();
-    sessions.sse_retry = Some(MOMENT);
     let mut manager = LocalSessionManager::default();
-    manager.session_config = sessions;
+    manager.session_config.sse_retry = Some(MOMENT);
+    if mode == Mode::Sessions {
+        // Without sessions it would let calls go on whose clients have gone, as if these could come back.
+        manager = manager.with_event_store(Arc::new(Events::default()));
+    }
     let config = StreamableHttpServerConfig::default()
         .with_sse_retry(Some(MOMENT))
         .with_sse_keep_alive(Some(MOMENT))
@@ -94,9 +100,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     serve(service).await
 }
 
-async fn serve(
-    service: StreamableHttpService<Server, LocalSessionManager>,
-) -> Result<(), Box<dyn Error>> {
+async fn serve(service: StreamableHttpService<Server, LocalSessionManager>) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(stdout(), "LISTENING http://{}/mcp", listener.local_addr()?)?;
     loop {
@@ -256,7 +260,8 @@ async fn consult(
 }
 
 fn elicitation(message: String) -> Result<ElicitRequestParams, ErrorData> {
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let schema =
+        json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
     let requested_schema = serde_json::from_value(schema).map_err(internal)?;
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
