@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
@@ -20,11 +21,15 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+/// Generous, as it happens in memory.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The error. `None`: this rmcp does not make one like that.
 pub(crate) async fn stream_closed() -> Option<ErrorData> {
     static ERROR: OnceCell<Option<ErrorData>> = OnceCell::const_new();
-    ERROR.get_or_init(lose_a_stream).await.clone()
+    ERROR.get_or_init(async || timeout(PATIENCE, lose_a_stream()).await.ok().flatten()).await.clone()
 }
 
 async fn lose_a_stream() -> Option<ErrorData> {
@@ -37,7 +42,8 @@ async fn lose_a_stream() -> Option<ErrorData> {
         let request = ClientJsonRpcMessage::request(request, RequestId::Number(id));
         Transport::<RoleClient>::send(&mut transport, request).await.ok()?;
         error = match transport.receive().await? {
-            ServerJsonRpcMessage::Error(answer) => Some(answer.error),
+            // The mark is in the data.
+            ServerJsonRpcMessage::Error(answer) => Some(answer.error).filter(|error| error.data.is_some()),
             _ => None,
         };
     }

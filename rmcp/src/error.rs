@@ -45,7 +45,8 @@ impl TransportError {
         }
     }
 
-    /// The one that starting failed with, if it was the transport that failed.
+    /// The one that starting failed with, if it was the transport that failed. A reply to `initialize` that has begun and fails
+    /// then is [`ClientInitializeError::JsonRpcError`], of what [`Error::to_json_rpc`] makes of it.
     pub fn of_startup(error: &ClientInitializeError) -> Option<&Self> {
         match error {
             ClientInitializeError::TransportError { error, .. } => Self::inside(error),

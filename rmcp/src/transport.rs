@@ -8,12 +8,15 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream;
 use mcp_streamable_http::channel::{Channel, Incoming, Receiver, Sender, Until};
-use mcp_streamable_http::error::{BoxError, BrokenStream, EndedStream, TooLarge};
+use mcp_streamable_http::error::{BoxError, TooLarge, UnexpectedContent, UnexpectedStatus};
 use mcp_streamable_http::layers::probe::shows_legacy;
 use mcp_streamable_http::options::Once;
 use mcp_streamable_http::{Error, JsonRpcError, JsonRpcMessage};
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcNotification, RequestId,
+    ServerJsonRpcMessage,
+};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -41,12 +44,20 @@ enum Sent {
     Initialize,
     Discover(RequestId),
     Subscription(RequestId),
+    Cancel,
     Other,
 }
 
 impl Sent {
     fn of(message: &ClientJsonRpcMessage) -> Self {
-        let ClientJsonRpcMessage::Request(request) = message else { return Self::Other };
+        let request = match message {
+            ClientJsonRpcMessage::Request(request) => request,
+            ClientJsonRpcMessage::Notification(JsonRpcNotification {
+                notification: ClientNotification::CancelledNotification(_),
+                ..
+            }) => return Self::Cancel,
+            _ => return Self::Other,
+        };
         match &request.request {
             ClientRequest::InitializeRequest(_) => Self::Initialize,
             ClientRequest::DiscoverRequest(_) => Self::Discover(request.id.clone()),
@@ -57,10 +68,10 @@ impl Sent {
 
     fn until(&self) -> Until {
         match self {
-            // While it starts rmcp reads nothing before this has resolved, and the server may ask something first.
-            Self::Initialize | Self::Discover(_) => Until::Begun,
+            // rmcp reads nothing before this has resolved, and the server may ask something first.
+            Self::Initialize => Until::Begun,
             // So that a failure is told as an error, whenever it comes.
-            Self::Subscription(_) | Self::Other => Until::Answered,
+            _ => Until::Answered,
         }
     }
 }
@@ -78,10 +89,11 @@ impl RmcpTransport {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
-        if let Poll::Ready(Some(answer)) = self.answers.poll_recv(cx) {
-            return Poll::Ready(Some(Next::Answer(answer)));
+        // What is made here comes after what has arrived: an end must not overtake what was before it.
+        match Pin::new(&mut self.receiver).poll_next(cx) {
+            Poll::Ready(item) => Poll::Ready(item.map(Next::Heard)),
+            Poll::Pending => self.answers.poll_recv(cx).map(|answer| answer.map(Next::Answer)),
         }
-        Pin::new(&mut self.receiver).poll_next(cx).map(|item| item.map(Next::Heard))
     }
 
     /// What rmcp is to get of it.
@@ -105,7 +117,9 @@ impl RmcpTransport {
         if let Some(id) = id {
             let error =
                 JsonRpcError::new(JsonRpcError::INVALID_REQUEST, format!("it cannot be read: {reason}"));
-            let _ = self.sender.send(JsonRpcMessage::error(id, error));
+            if let Err(error) = self.sender.send(JsonRpcMessage::error(id, error)) {
+                tracing::warn!(%error, "its sender was not told");
+            }
         }
     }
 
@@ -157,6 +171,8 @@ impl Transport<RoleClient> for RmcpTransport {
         let answering = self.answering.clone();
         async move {
             let outcome = match delivery {
+                // rmcp tells the caller when this has resolved, who has waited long enough.
+                Ok(_) if matches!(sent, Sent::Cancel) => return Ok(()),
                 Ok(delivery) => delivery.await,
                 Err(error) => Err(Error::new(error)),
             };
@@ -167,7 +183,7 @@ impl Transport<RoleClient> for RmcpTransport {
                 Sent::Discover(id) if is_refusal(&error) => {
                     ServerJsonRpcMessage::error(error_data(&error.to_json_rpc()), Some(id))
                 }
-                Sent::Subscription(id) if has_broken(&error) => {
+                Sent::Subscription(id) if had_begun(&error) => {
                     tracing::debug!(%error, "a subscription has ended");
                     match stream_closed().await {
                         Some(closed) => ServerJsonRpcMessage::error(closed, Some(id)),
@@ -197,14 +213,18 @@ impl Transport<RoleClient> for RmcpTransport {
     }
 }
 
-/// Whether a `server/discover` was answered as a legacy server does, so that rmcp may go on with `initialize`. In a session the
-/// handshake is over.
+/// Whether a `server/discover` was answered as a legacy server does, so that rmcp may go on with `initialize`.
 fn is_refusal(error: &Error) -> bool {
-    shows_legacy(error) && error.find::<TooLarge>().is_none()
+    // In a session the handshake is over.
+    let in_session = error.find::<UnexpectedStatus>().is_some_and(UnexpectedStatus::had_session);
+    shows_legacy(error) && !in_session && error.find::<TooLarge>().is_none()
 }
 
-fn has_broken(error: &Error) -> bool {
-    error.find::<EndedStream>().is_some() || error.find::<BrokenStream>().is_some()
+/// Whether there was a stream that has failed since.
+fn had_begun(error: &Error) -> bool {
+    error.status().is_some_and(|status| status.is_success())
+        && error.find::<UnexpectedStatus>().is_none()
+        && error.find::<UnexpectedContent>().is_none()
 }
 
 impl fmt::Debug for RmcpTransport {

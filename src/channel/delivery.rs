@@ -1,5 +1,6 @@
 //! What becomes of one message.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
 use super::error::Undelivered;
-use crate::Error;
+use super::inbox::Inbox;
+use crate::{Error, RequestId};
 
 /// Until when a [`Delivery`] follows a request. For a notification or response either means until it is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,16 +27,40 @@ pub enum Until {
 /// # Errors
 /// The message has failed before that, and the read half hears nothing of it; or it was given up: it was cancelled, the id of
 /// the request was given to another, or the channel was closed.
-#[derive(Debug)]
+///
+/// If it is dropped before it has resolved, a failure of a request is told on the read half after all.
 #[must_use = "unless this is dropped, a failure is told here alone"]
-pub struct Delivery(oneshot::Receiver<Result<(), Error>>);
+pub struct Delivery {
+    outcome: oneshot::Receiver<Result<(), Error>>,
+    /// Of a request: where a failure is told that was not taken.
+    request: Option<(RequestId, Inbox)>,
+}
 
 impl Future for Delivery {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = ready!(Pin::new(&mut self.0).poll(cx));
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
+        self.request = None;
         Poll::Ready(outcome.unwrap_or_else(|_| Err(Error::new(Undelivered))))
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.outcome.close();
+        if let (Some((id, inbox)), Ok(Err(error))) = (self.request.take(), self.outcome.try_recv()) {
+            // Nobody waits for what its sender has given up.
+            if !error.is_cancelled() {
+                inbox.fail_late(&id, error);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Delivery").field(&self.outcome).finish()
     }
 }
 
@@ -43,9 +69,10 @@ impl Future for Delivery {
 pub(super) struct Watch(Option<(Until, oneshot::Sender<Result<(), Error>>)>);
 
 impl Watch {
-    pub(super) fn new(until: Until) -> (Self, Delivery) {
-        let (watch, delivery) = oneshot::channel();
-        (Self(Some((until, watch))), Delivery(delivery))
+    /// `request`: the one that is followed, if it is one.
+    pub(super) fn new(until: Until, request: Option<(RequestId, Inbox)>) -> (Self, Delivery) {
+        let (watch, outcome) = oneshot::channel();
+        (Self(Some((until, watch))), Delivery { outcome, request })
     }
 
     /// The first message of the reply has come.

@@ -1,7 +1,6 @@
 //! The task that sends what goes into a channel, in order.
 
 use std::collections::VecDeque;
-use std::task::{Context, Poll, Waker};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -149,7 +148,11 @@ impl Driver {
             }
             // Its id was given to another while it was held.
             Pass::Request(_) => {}
-            Pass::Ordered { mut watch, .. } if span.in_scope(|| self.cancels(&message)) => watch.done(),
+            Pass::Ordered { cancels, mut watch, .. } if self.is_modern_cancel(&message) => {
+                // MCP 2026-07-28 §Transport-Specific Cancellation: nothing is sent, so it waits for nobody's layers.
+                cancels.inspect(|request| self.inbox.cancel(request));
+                watch.done();
+            }
             Pass::Ordered { permit, cancels, watch } => {
                 let initialized = message.method() == Some("notifications/initialized");
                 let initialized = initialized.then_some(self.handshakes);
@@ -171,14 +174,8 @@ impl Driver {
         Report::new(message, &self.options, watch)
     }
 
-    /// Cancels a request of the modern era, in which that is nothing that is sent, so it need not wait.
-    fn cancels(&self, message: &JsonRpcMessage) -> bool {
-        message.method() == Some("notifications/cancelled")
-            && self.transport.session().era() == Era::Modern
-            && matches!(
-                call(&self.transport, message.clone()).as_mut().poll(&mut Context::from_waker(Waker::noop())),
-                Poll::Ready(Ok(_))
-            )
+    fn is_modern_cancel(&self, message: &JsonRpcMessage) -> bool {
+        message.method() == Some("notifications/cancelled") && self.transport.session().era() == Era::Modern
     }
 
     fn begin_handshake(&mut self) -> request::Handshake {

@@ -12,6 +12,7 @@ use super::delivery::Watch;
 use super::driver::{Command, Outgoing, Pass};
 use super::ticket::{Key, Ticket};
 use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
+use crate::error::Cancelled;
 use crate::options::QuietDrop;
 use crate::{Error, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse, RequestId};
 
@@ -69,7 +70,7 @@ pub(super) enum Queued {
     },
     /// Where the answer to a request would be that has failed, which was told elsewhere.
     Failed(Key),
-    /// The answer to a request over the limit.
+    /// The answer to a request that has none in the table: it was over the limit, or its failure is told late.
     Refusal(Incoming),
     /// An item of the listening stream.
     Heard {
@@ -218,6 +219,15 @@ impl Inbox {
         }
     }
 
+    /// Cancels a request by dropping its reply: what that means to the server is for the transport.
+    pub(super) fn cancel(&self, key: &Key) {
+        let task = self.lock().current(key).and_then(|entry| entry.task.take());
+        self.forget(key, Error::new(Cancelled));
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
     /// The ticket with this key is gone.
     pub(super) fn use_up(&self, key: &Key) {
         let mut state = self.lock();
@@ -229,6 +239,13 @@ impl Inbox {
             Some(_) => drop(state.requests.remove(&key.id)),
             None => {}
         }
+    }
+
+    /// Tells of a failure whose `Delivery` was dropped with it inside.
+    pub(super) fn fail_late(&self, id: &RequestId, error: Error) {
+        let mut state = self.lock();
+        state.refused += 1;
+        state.push(Queued::Refusal(Incoming::failed(id, error)));
     }
 
     /// A response on the listening stream. If its request is in flight this is the answer, and what its own stream brings

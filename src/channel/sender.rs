@@ -66,14 +66,17 @@ impl Sender {
     }
 
     /// The same, for a caller who wants to know what becomes of this one message: see [`Delivery`]. A failure is told there
-    /// instead of on the read half, as an [`Error`](crate::Error) and not as a JSON-RPC one.
+    /// instead of on the read half, as an [`Error`](crate::Error) and not as a JSON-RPC one; that of a notification or response
+    /// also as ever.
     ///
     /// # Errors
     /// As [`send`](Self::send), but that a request over [`max_in_flight`](super::ChannelOptions::max_in_flight) is
     /// refused by the `Delivery`.
     pub fn deliver(&self, message: JsonRpcMessage, until: Until) -> Result<Delivery, SendError> {
-        let (watch, delivery) = Watch::new(until);
-        self.handle.inbox.accept(message, None, watch)?;
+        let inbox = &self.handle.inbox;
+        let request = message.as_request().map(|request| (request.id().clone(), inbox.clone()));
+        let (watch, delivery) = Watch::new(until, request);
+        inbox.accept(message, None, watch)?;
         Ok(delivery)
     }
 

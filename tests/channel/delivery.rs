@@ -174,3 +174,13 @@ async fn closing_ends_the_wait() {
     outcome(delivery).await.unwrap_err();
     assert!(sender.deliver(call(2), Until::Begun).unwrap_err().is_closed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_was_not_taken_is_an_answer() {
+    let (_server, mut channel, delivery, call) = followed(Until::Answered).await;
+    call.answer(Answer::status(500));
+    silent(&mut channel).await;
+    drop(delivery);
+    assert_eq!(failure(&next(&mut channel).await), -32603);
+    silent(&mut channel).await;
+}

@@ -2,6 +2,7 @@
 
 use mcp_streamable_http::channel::{ChannelOptions, TooManyInFlight};
 use serde_json::json;
+use tower::limit::ConcurrencyLimitLayer;
 
 use crate::common::*;
 use crate::support::{Exchange, Server};
@@ -99,6 +100,23 @@ async fn a_modern_request_is_cancelled_by_closing_its_stream() {
         server.expect("ping").await.result(json!({}));
         assert_eq!(id(&next(&mut channel).await), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_waits_for_no_layer_in_which_the_request_takes_up_the_room() {
+    let mut server = Server::manual();
+    let transport = server.transport().layer(ConcurrencyLimitLayer::new(1));
+    let mut channel = transport.channel();
+    send(&channel.sender(), [modern(1), modern(2)]);
+    let hanging = server.expect("ping").await;
+    // The second was not sent yet, and never is.
+    send(&channel.sender(), [cancelled(2), cancelled(1)]);
+    settle().await;
+    assert!(hanging.is_dropped());
+    send(&channel.sender(), [modern(3)]);
+    server.expect("ping").await.result(json!({}));
+    assert_eq!(id(&next(&mut channel).await), 3);
+    assert_eq!(server.outline(), ["ping", "ping"]);
 }
 
 #[tokio::test(start_paused = true)]

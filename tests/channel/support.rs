@@ -92,6 +92,15 @@ impl Answer {
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(response) = &mut self.outcome {
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+        self
+    }
+
+    /// One more header of the same name.
+    #[allow(dead_code, reason = "for the tests of the adapter for rmcp, which share this file")]
+    pub(crate) fn another(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(response) = &mut self.outcome {
             response.headers_mut().append(name, value.parse().unwrap());
         }
         self

@@ -108,7 +108,7 @@ async fn a_stream_that_ends_early_says_that_the_call_may_have_run() {
         let calling = call(&client, "add");
         let events = server.expect("tools/call").await.open();
         if has_begun {
-            events.send(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }));
+            events.send(&log());
             settle().await;
         }
         drop(events);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_streamable_http_rmcp::TransportError;
+use mcp_streamable_http_rmcp::{IntoRmcp, TransportError};
 use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt};
 use serde_json::{Value, json};
 
 use crate::common::*;
@@ -87,8 +87,7 @@ async fn one_in_trouble_is_not_taken_for_legacy() {
         assert_eq!(cause.status().unwrap().as_u16(), status);
         assert_eq!(cause.retry_after(), Some(Duration::from_secs(17)));
         assert_eq!(error.auth_challenge(), None);
-        let outline = server.outline();
-        assert!(outline.iter().all(|what| what == "server/discover"), "{outline:?}");
+        assert_eq!(server.outline(), ["server/discover"]);
     }
 }
 
@@ -104,6 +103,20 @@ async fn nor_is_one_that_says_too_much() {
 async fn nor_one_whose_connection_breaks() {
     let server = legacy_with(|_| Answer::broken());
     let error = in_time(discovering(&server, auto())).await.unwrap_err();
+    assert!(TransportError::of_startup(&error).is_some(), "{error:?}");
+    assert_eq!(server.count("initialize"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_one_that_breaks_off_in_the_middle() {
+    let mut server = Server::manual();
+    let transport = server.transport();
+    let starting = tokio::spawn(async move { ().serve_with_lifecycle(transport.into_rmcp(), auto()).await });
+    let asked = server.expect("server/discover").await.open();
+    asked.send(&log());
+    settle().await;
+    asked.send_text(vec![b'x'; 17 << 20]);
+    let error = soon(starting).await.unwrap().unwrap_err();
     assert!(TransportError::of_startup(&error).is_some(), "{error:?}");
     assert_eq!(server.count("initialize"), 0);
 }
@@ -132,14 +145,12 @@ async fn a_server_that_is_silent_is_legacy_after_ten_seconds() {
             _ => legacy(seen),
         });
         let transport = server.transport();
-        let starting = tokio::spawn(async move {
-            use mcp_streamable_http_rmcp::IntoRmcp;
-            rmcp::service::ClientServiceExt::serve_with_lifecycle((), transport.into_rmcp(), auto()).await
-        });
+        let starting =
+            tokio::spawn(async move { ().serve_with_lifecycle(transport.into_rmcp(), auto()).await });
         let asked = server.expect("server/discover").await;
         let (headless, begun) = if has_begun { (None, Some(asked.open())) } else { (Some(asked), None) };
         if let Some(asked) = &begun {
-            asked.send(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }));
+            asked.send(&log());
         }
         let initialize = server.next_in_time().await;
         assert_eq!(initialize.seen.what(), "initialize");

@@ -10,7 +10,7 @@ use crate::support::{Answer, Server, legacy};
 const BEARER: &str = r#"Bearer resource_metadata="https://a.example/prm", scope="files:read""#;
 
 fn challenged(status: u16) -> Answer {
-    Answer::status(status).header("www-authenticate", "Basic realm=\"a\"").header("www-authenticate", BEARER)
+    Answer::status(status).header("www-authenticate", "Basic realm=\"a\"").another("www-authenticate", BEARER)
 }
 
 /// The first error of this type in the chain.

@@ -135,3 +135,8 @@ pub(crate) fn server_error(error: ServiceError) -> ErrorData {
         other => panic!("{other:?}"),
     }
 }
+
+/// A notification that belongs to nothing.
+pub(crate) fn log() -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } })
+}

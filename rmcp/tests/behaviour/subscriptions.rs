@@ -5,7 +5,7 @@ use rmcp::service::{Subscription, SubscriptionEnd};
 use serde_json::{Value, json};
 
 use crate::common::*;
-use crate::support::{Events, Server};
+use crate::support::{Answer, Events, Server};
 
 fn notification(events: &Events, method: &str, mut params: Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/subscriptionId"] = events.seen.message["id"].clone();
@@ -62,4 +62,35 @@ async fn it_ends_abruptly_when_its_stream_does() {
     let calling = call(&client, "add");
     server.expect("tools/call").await.result(said("3"));
     assert_eq!(came_to(calling).await.unwrap(), "3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_came_before_the_end_is_heard_before_it() {
+    let mut server = either();
+    for _ in 0..100 {
+        let (_client, mut subscription, events) = subscribed(&mut server).await;
+        for _ in 0..10 {
+            events.send(&notification(&events, "notifications/tools/list_changed", json!({})));
+        }
+        drop(events);
+        for _ in 0..10 {
+            soon(subscription.next()).await.unwrap().unwrap();
+        }
+        assert!(soon(subscription.next()).await.unwrap().is_none());
+        assert_eq!(subscription.end(), Some(&SubscriptionEnd::Abrupt));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_it_says_why() {
+    let mut server = either();
+    let client = connect_modern(&server).await;
+    for answer in [Answer::status(500), Answer::of(200, "text/html", "<html>"), Answer::broken()] {
+        let peer = client.peer().clone();
+        let subscribing = tokio::spawn(async move {
+            peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await
+        });
+        server.expect("subscriptions/listen").await.answer(answer);
+        cause(&soon(subscribing).await.unwrap().unwrap_err());
+    }
 }
