@@ -28,7 +28,7 @@ mod response;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -65,7 +65,8 @@ pub struct JsonRpcRequest {
     id: RequestId,
     method: ByteString,
     params: Option<RawJson>,
-    facts: OnceLock<Facts>,
+    /// Shared by clones, and apart: most messages are none that has any.
+    facts: OnceLock<Arc<Facts>>,
     extensions: Extensions,
 }
 
@@ -187,7 +188,7 @@ impl JsonRpcRequest {
     }
 
     fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Facts::read(&self.method, self.params.as_ref()))
+        self.facts.get_or_init(|| Arc::new(Facts::read(&self.method, self.params.as_ref())))
     }
 
     pub(crate) fn is_initialize(&self) -> bool {

@@ -12,7 +12,8 @@ use crate::RawJson;
 #[derive(Clone)]
 pub struct JsonRpcResponse {
     id: Option<RequestId>,
-    outcome: Result<RawJson, JsonRpcError>,
+    /// The error is boxed, as it is large and rare.
+    outcome: Result<RawJson, Box<JsonRpcError>>,
     extensions: Extensions,
 }
 
@@ -28,7 +29,7 @@ impl JsonRpcResponse {
     }
 
     pub(crate) fn new(id: Option<RequestId>, outcome: Result<RawJson, JsonRpcError>) -> Self {
-        Self { id, outcome, extensions: Extensions::new() }
+        Self { id, outcome: outcome.map_err(Box::new), extensions: Extensions::new() }
     }
 
     /// The id of the request that this answers.
@@ -61,13 +62,13 @@ impl JsonRpcResponse {
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, ResultError> {
         match &self.outcome {
             Ok(result) => result.to().map_err(ResultError::Unexpected),
-            Err(error) => Err(ResultError::Server(error.clone())),
+            Err(error) => Err(ResultError::Server(JsonRpcError::clone(error))),
         }
     }
 
     /// The result or the error, as they travelled.
     pub fn outcome(&self) -> Result<&RawJson, &JsonRpcError> {
-        self.outcome.as_ref()
+        self.outcome.as_ref().map_err(|error| &**error)
     }
 
     /// The result or the error, taken out.
@@ -75,7 +76,7 @@ impl JsonRpcResponse {
     /// # Errors
     /// The error that the server answered with.
     pub fn into_outcome(self) -> Result<RawJson, JsonRpcError> {
-        self.outcome
+        self.outcome.map_err(|error| *error)
     }
 
     /// What the transport noted about the answer, such as [`WireId`](crate::options::WireId).
