@@ -59,10 +59,6 @@ type Item = Result<Event, BoxError>;
 #[must_use = "dropping the events of a request's answer gives the answer up"]
 pub struct Events(Inner);
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one message is the usual answer, and a box would cost it an allocation"
-)]
 enum Inner {
     One(Option<Item>),
     Many(std::vec::IntoIter<Item>),

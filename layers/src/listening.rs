@@ -62,7 +62,6 @@ pub struct Listening<S> {
 /// The service is only ever cloned, never pinned.
 impl<S> Unpin for Listening<S> {}
 
-#[expect(clippy::large_enum_variant, reason = "the stream lives in a box")]
 enum State {
     Idle,
     Opening(Opening),
@@ -74,7 +73,6 @@ enum State {
 }
 
 /// What a step has led to.
-#[expect(clippy::large_enum_variant, reason = "none lives for longer than a step")]
 enum Step {
     Next,
     Item(Result<Event, BoxError>),

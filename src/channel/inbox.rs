@@ -10,8 +10,9 @@ use tracing::Span;
 
 use super::delivery::Watch;
 use super::driver::{Command, Outgoing, Pass};
+use super::table::{Entry, Queued, State};
 use super::ticket::{Key, Ticket};
-use super::{ChannelOptions, Incoming, Origin, SendError, TooManyInFlight};
+use super::{ChannelOptions, Incoming, Origin, SendError};
 use crate::error::Cancelled;
 use crate::options::QuietDrop;
 use crate::{Error, JsonRpcMessage, JsonRpcNotification, JsonRpcResponse, RequestId};
@@ -30,53 +31,6 @@ struct Shared {
     /// For notifications and responses that were not sent yet.
     unsent: Arc<Semaphore>,
     max_in_flight: usize,
-}
-
-struct State {
-    /// To the driver. `None`: the channel is being closed.
-    commands: Option<UnboundedSender<Command>>,
-    /// To the reader. `None`: the channel is closed.
-    queue: Option<UnboundedSender<Queued>>,
-    requests: HashMap<RequestId, Entry>,
-    tickets: u64,
-    /// How many tickets were not used up yet, and how many answers were not read. If ids are used again while they are in
-    /// use, these are more than there are requests.
-    unused: usize,
-    unread: usize,
-    /// How many requests over the limit have answers that were not read yet.
-    refused: usize,
-}
-
-/// A request whose answer was not read yet.
-struct Entry {
-    ticket: u64,
-    answered: bool,
-    watch: Watch,
-    quiet: QuietDrop,
-    task: Option<AbortHandle>,
-}
-
-/// An item on its way to the reader.
-pub(super) enum Queued {
-    /// A message before the answer to a request.
-    Early {
-        incoming: Incoming,
-        key: Key,
-        _room: OwnedSemaphorePermit,
-    },
-    Answer {
-        incoming: Incoming,
-        key: Key,
-    },
-    /// Where the answer to a request would be that has failed, which was told elsewhere.
-    Failed(Key),
-    /// The answer to a request that has none in the table: it was over the limit, or its failure is told late.
-    Refusal(Incoming),
-    /// An item of the listening stream.
-    Heard {
-        item: Result<Incoming, Error>,
-        _room: OwnedSemaphorePermit,
-    },
 }
 
 impl Inbox {
@@ -328,81 +282,5 @@ impl Inbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No step in here leaves the state half-made.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Whether another request may be sent, under this id.
-    fn has_room(&self, id: &RequestId, limit: usize) -> bool {
-        let has_room = self.requests.contains_key(id) || self.requests.len() < limit;
-        has_room && self.unused + self.unread < limit.saturating_mul(2)
-    }
-
-    /// A ticket for a request. One under the same id loses its own, and is given back.
-    fn register(&mut self, id: &RequestId, quiet: QuietDrop, watch: Watch) -> (Key, Option<Entry>) {
-        self.tickets += 1;
-        self.unused += 1;
-        let ticket = self.tickets;
-        let entry = Entry { ticket, answered: false, watch, quiet, task: None };
-        let earlier = self.requests.insert(id.clone(), entry);
-        if let Some(earlier) = &earlier {
-            earlier.quiet.turn_on();
-        }
-        (Key { id: id.clone(), ticket }, earlier)
-    }
-
-    /// Answers a request over the limit, if there are not too many of those as well.
-    fn refuse(&mut self, message: JsonRpcMessage, limit: usize, mut watch: Watch) -> Result<(), SendError> {
-        let Some(error) = watch.failed(Error::new(TooManyInFlight { limit })) else { return Ok(()) };
-        match message.id() {
-            // An answer to this one would be taken for that of the other under its id.
-            Some(id) if self.refused < limit.max(1) && !self.requests.contains_key(id) => {
-                self.refused += 1;
-                self.push(Queued::Refusal(Incoming::failed(id, error)));
-                Ok(())
-            }
-            _ => Err(SendError::full(message)),
-        }
-    }
-
-    /// The use of an id that there is now.
-    fn key(&self, id: &RequestId) -> Option<Key> {
-        self.requests.get(id).map(|entry| Key { id: id.clone(), ticket: entry.ticket })
-    }
-
-    fn current(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.requests.get_mut(&key.id).filter(|entry| entry.ticket == key.ticket)
-    }
-
-    /// Queues the answer to a request, if it waits for one still.
-    fn answer(&mut self, key: &Key, incoming: Incoming) {
-        self.end(key, Queued::Answer { incoming, key: key.clone() });
-    }
-
-    /// Queues the last of a request, if that was not done yet.
-    fn end(&mut self, key: &Key, last: Queued) {
-        if let Some(entry) = self.current(key).filter(|entry| !entry.answered) {
-            entry.answered = true;
-            entry.watch.done();
-            self.unread += 1;
-            self.push(last);
-        }
-    }
-
-    /// The reader has come to the last of a request. Returns whether the request was still there.
-    fn finish(&mut self, key: &Key) -> bool {
-        self.unread -= 1;
-        let is_current = self.current(key).is_some();
-        if is_current {
-            self.requests.remove(&key.id);
-        }
-        is_current
-    }
-
-    fn push(&self, queued: Queued) {
-        // Without a reader there is nobody to miss it.
-        if let Some(queue) = &self.queue {
-            let _ = queue.send(queued);
-        }
     }
 }

@@ -43,6 +43,7 @@ mod options;
 mod receiver;
 mod request;
 mod sender;
+mod table;
 mod ticket;
 
 use std::future::{Future, ready};

@@ -8,7 +8,8 @@ use futures_core::Stream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Incoming;
-use super::inbox::{Inbox, Queued};
+use super::inbox::Inbox;
+use super::table::Queued;
 use crate::Error;
 
 /// The read half of a [`Channel`](super::Channel): a [`Stream`] of what the server sends, and of the answers to requests

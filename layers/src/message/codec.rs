@@ -16,10 +16,6 @@ use crate::raw_json::{members, string, write_string};
 
 /// What a JSON text from a server holds.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one message is the usual case, and a box would cost it an allocation"
-)]
 pub(crate) enum Decoded {
     Message(JsonRpcMessage),
     /// A batch of revision 2025-03-26, in order.

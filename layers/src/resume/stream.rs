@@ -37,7 +37,6 @@ pub(super) struct Resumable<S> {
 /// The service is only ever cloned, never pinned.
 impl<S> Unpin for Resumable<S> {}
 
-#[expect(clippy::large_enum_variant, reason = "the stream lives in a box")]
 enum State {
     Reading(Events),
     Waiting(Pin<Box<Sleep>>),
