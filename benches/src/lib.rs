@@ -6,5 +6,6 @@
 
 pub mod memory;
 pub mod meter;
+pub mod noop;
 pub mod stack;
 pub mod texts;
