@@ -4,29 +4,35 @@
 mod answers;
 mod args;
 mod clients;
+mod decoders;
+mod document;
+mod environment;
 mod meter;
 mod peer;
+mod ratios;
 mod run;
 mod server;
 mod statistics;
 mod table;
 mod work;
 
-use std::sync::Arc;
-
 use tower::BoxError;
 
-use crate::answers::Answers;
 use crate::args::Args;
-use crate::clients::CLIENTS;
-use crate::work::WORKS;
+use crate::document::Document;
 
 fn main() -> Result<(), BoxError> {
     let args = Args::parse(std::env::args().skip(1))?;
-    let answers = Arc::new(Answers::new());
-    let clients: Vec<_> = CLIENTS.into_iter().filter(|client| args.wants_client(client.name)).collect();
-    for work in WORKS.into_iter().filter(|work| args.wants(&work.letter.to_string())) {
-        println!("{}", run::run(work, &clients, args.rounds, &answers)?);
+    // The one of all clients: with two of them compiled in, those that are not told would not know which to take.
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| "there is a provider of cryptography already")?;
+    let document = Document::make(&args)?;
+    if args.write_docs {
+        std::fs::write(document::PATH, document.to_string())?;
+        println!("written: docs/benchmarks/peers.md");
+    } else {
+        println!("{document}");
     }
     Ok(())
 }

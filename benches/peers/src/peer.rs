@@ -70,7 +70,7 @@ impl<P: Peer> Contender for Connected<P> {
     fn round(&mut self) -> Result<Round, BoxError> {
         let Self { lanes, runtime, server, work, expected } = self;
         runtime.block_on(exchanges(lanes, WARM_UP, *expected))?;
-        let before = server.connections();
+        let (before, answered) = (server.connections(), server.requests());
         let (cost, done) = metered_on(runtime, async {
             exchanges(lanes, work.calls, *expected).await?;
             for _ in 0..TURNS {
@@ -79,6 +79,11 @@ impl<P: Peer> Contender for Connected<P> {
             Ok::<_, BoxError>(())
         });
         done?;
+        // Answers out of a cache would be no work.
+        let (answered, asked) = (server.requests() - answered, work.calls.next_multiple_of(lanes.len()));
+        if answered != asked {
+            return Err(format!("{answered} answers to {asked} calls").into());
+        }
         Ok(Round { cost, connections: server.connections() - before })
     }
 }

@@ -37,9 +37,15 @@ pub(crate) struct Server {
     pub(crate) wire: Wire,
     /// What its clients have to trust.
     pub(crate) certificate: Option<CertificateDer<'static>>,
-    connections: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 impl Server {
@@ -51,24 +57,29 @@ impl Server {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let connections = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::new(Counts::default());
         let (end, ended) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("server".into()).spawn({
-            let connections = Arc::clone(&connections);
+            let counts = Arc::clone(&counts);
             move || {
-                let accept = accept(listener, acceptor, connections, answers);
+                let accept = accept(listener, acceptor, counts, answers);
                 runtime.block_on(async {
                     tokio::select! { _ = ended => {}, _ = accept => {} }
                 });
             }
         })?;
-        Ok(Self { address, wire, certificate, connections, end: Some(end), thread: Some(thread) })
+        Ok(Self { address, wire, certificate, counts, end: Some(end), thread: Some(thread) })
     }
 
     /// How many connections it has accepted.
     pub(crate) fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+        self.counts.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many requests it has answered, without those of handshakes.
+    pub(crate) fn requests(&self) -> usize {
+        self.counts.requests.load(Ordering::Relaxed)
     }
 
     pub(crate) fn uri(&self) -> String {
@@ -113,21 +124,21 @@ fn tls() -> Result<(TlsAcceptor, CertificateDer<'static>), BoxError> {
 async fn accept(
     listener: std::net::TcpListener,
     tls: Option<TlsAcceptor>,
-    connections: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     answers: Arc<Answers>,
 ) -> Result<(), BoxError> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         let (stream, _) = listener.accept().await?;
-        connections.fetch_add(1, Ordering::Relaxed);
+        counts.connections.fetch_add(1, Ordering::Relaxed);
         stream.set_nodelay(true)?;
-        let (tls, answers) = (tls.clone(), Arc::clone(&answers));
+        let (tls, answers, counts) = (tls.clone(), Arc::clone(&answers), Arc::clone(&counts));
         tokio::spawn(async move {
             match tls {
-                None => serve(stream, answers).await,
+                None => serve(stream, answers, counts).await,
                 Some(tls) => {
                     if let Ok(stream) = tls.accept(stream).await {
-                        serve(stream, answers).await;
+                        serve(stream, answers, counts).await;
                     }
                 }
             }
@@ -135,8 +146,12 @@ async fn accept(
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, answers: Arc<Answers>) {
-    let service = service_fn(move |request| answer(request, Arc::clone(&answers)));
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    answers: Arc<Answers>,
+    counts: Arc<Counts>,
+) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&answers), Arc::clone(&counts)));
     let mut connection = auto::Builder::new(TokioExecutor::new());
     // Events that are there at the same time leave in one write, as from a server that is quicker than the network.
     connection.http1().writev(false);
@@ -144,7 +159,11 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ans
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Response<Pieces>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    answers: Arc<Answers>,
+    counts: Arc<Counts>,
+) -> Result<Response<Pieces>, Infallible> {
     let (head, body) = request.into_parts();
     match head.method {
         Method::POST => {}
@@ -181,6 +200,7 @@ async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Res
     };
     let Some(shape) = shape else { return Ok(status(StatusCode::NOT_FOUND)) };
     let token = params.and_then(|params| params.meta.as_ref()).and_then(|meta| meta.progress_token);
+    counts.requests.fetch_add(1, Ordering::Relaxed);
     let (body, piece) = answers.body(shape, id, token);
     let kind = match shape {
         Shape::OneEvent | Shape::Events => "text/event-stream",

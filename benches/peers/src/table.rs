@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::clients::CLIENTS;
 use crate::run::{Figure, Results};
 use crate::statistics::Spread;
 
@@ -58,10 +59,39 @@ impl Display for Results {
                 cell(Figure::Wall),
             )?;
         }
-        for client in crate::clients::CLIENTS {
-            if let Some(reason) = client.absence(work) {
-                writeln!(f, "| {} | {reason} |||||", client.title)?;
+        Ok(())
+    }
+}
+
+/// All works on one page: the medians of the processor time, and how many times as much as the bare client's that is.
+#[derive(Debug)]
+pub(crate) struct Overview<'a>(pub(crate) &'a [Results]);
+
+impl Display for Overview<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let clients: Vec<_> = CLIENTS
+            .into_iter()
+            .filter(|client| self.0.iter().any(|results| results.entry(client.name).is_some()))
+            .collect();
+        write!(f, "| CPU µs a call (÷ bare); an event in (c) |")?;
+        clients.iter().try_for_each(|client| write!(f, " {} |", client.title))?;
+        write!(f, "\n|---|")?;
+        clients.iter().try_for_each(|_| write!(f, "--:|"))?;
+        writeln!(f)?;
+        for results in self.0 {
+            let work = &results.work;
+            write!(f, "| ({}) {} |", work.letter, work.title)?;
+            for client in &clients {
+                match results.each(client.name, Figure::Cpu) {
+                    Some(cpu) => write!(f, " {}", Short(cpu.median))?,
+                    None => write!(f, " –")?,
+                }
+                match results.ratio(client.name, "bare", Figure::Cpu) {
+                    Some(ratio) if client.name != "bare" => write!(f, " ({:.2}) |", ratio.median)?,
+                    _ => write!(f, " |")?,
+                }
             }
+            writeln!(f)?;
         }
         Ok(())
     }
