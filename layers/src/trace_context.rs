@@ -149,7 +149,7 @@ fn params(params: Option<&RawJson>, context: &TraceContext) -> Option<RawJson> {
     let mut meta = None;
     members(text, |name, value| {
         if name == "_meta" {
-            meta = Some(value.get());
+            meta = Some(value);
         }
     })
     .ok()?;

@@ -119,7 +119,7 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
     if id.is_none() && method.is_none() && result.is_none() && error.is_none() {
         return Ok(Decoded::Nothing);
     }
-    if version.is_none_or(|version: &RawValue| version.get() != r#""2.0""#) {
+    if version.is_none_or(|version: &str| version != r#""2.0""#) {
         return Err(wrong("its member \"jsonrpc\" is not \"2.0\""));
     }
     let extensions = Extensions::new();
@@ -128,7 +128,7 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
         let params = params.map(|raw| RawJson::slice(text, raw));
         // Some servers write `null` for none. Any other odd id: it wants an answer that cannot be given, but it is not
         // the answer that anybody waits for.
-        match id.filter(|id| id.get() != "null").map(|id| RequestId::read(text, id)) {
+        match id.filter(|id| *id != "null").map(|id| RequestId::read(text, id)) {
             None => JsonRpcMessage::Notification(JsonRpcNotification { method, params, extensions }),
             Some(None) => return Ok(Decoded::Nothing),
             Some(Some(id)) => JsonRpcMessage::Request(JsonRpcRequest {
@@ -141,14 +141,14 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
         }
     } else {
         // Some servers write both members and set the unused one to null.
-        let outcome = match (result, error.filter(|error| error.get() != "null")) {
+        let outcome = match (result, error.filter(|error| *error != "null")) {
             (_, Some(error)) => Err(JsonRpcError::read(text, error)
                 .ok_or_else(|| wrong("its error is no object with a code and a message"))?),
             (Some(result), None) => Ok(RawJson::slice(text, result)),
             (None, None) => return Err(wrong("it has neither a method nor a result nor an error")),
         };
         let id = id
-            .filter(|id| id.get() != "null")
+            .filter(|id| *id != "null")
             .map(|id| RequestId::read(text, id).ok_or_else(|| wrong("its id is neither string nor number")));
         let id = id.transpose()?;
         JsonRpcMessage::Response(JsonRpcResponse::new(id, outcome))

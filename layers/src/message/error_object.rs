@@ -3,7 +3,6 @@
 use std::fmt;
 
 use bytestring::ByteString;
-use serde_json::value::RawValue;
 
 use crate::RawJson;
 use crate::raw_json::{members, string, write_string};
@@ -66,10 +65,10 @@ impl JsonRpcError {
     }
 
     /// Reads an error object out of `text`. `None`: it lacks a code or a message, which JSON-RPC 2.0 §5.1 requires.
-    pub(crate) fn read(text: &ByteString, raw: &RawValue) -> Option<Self> {
+    pub(crate) fn read(text: &ByteString, raw: &str) -> Option<Self> {
         let (mut code, mut message, mut data) = (None, None, None);
-        members(raw.get(), |member, value| match member {
-            "code" => code = integer(value.get()),
+        members(raw, |member, value| match member {
+            "code" => code = integer(value),
             "message" => message = string(text, value),
             "data" => data = Some(RawJson::slice(text, value)),
             _ => {}

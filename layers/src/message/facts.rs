@@ -1,13 +1,8 @@
 //! What the transport itself needs to know of a request's `params`.
 
-use std::fmt;
-
 use bytestring::ByteString;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
-use super::arguments::{Arguments, Reader};
-use crate::raw_json::{Name, members, string};
+use crate::raw_json::{members, string};
 use crate::version::InvalidProtocolVersion;
 use crate::{ProtocolVersion, RawJson};
 
@@ -22,8 +17,8 @@ pub(super) struct Facts {
     pub(super) task: bool,
     /// It goes on with an exchange that the server keeps the state of, so it is no repetition of anything.
     pub(super) continues: bool,
-    /// Of a `tools/call`.
-    pub(super) arguments: Option<Arguments>,
+    /// Of a `tools/call`: not read yet, as most tools want none of them in headers.
+    pub(super) arguments: Option<ByteString>,
 }
 
 impl Facts {
@@ -32,63 +27,28 @@ impl Facts {
     pub(super) fn read(method: &str, params: Option<&RawJson>) -> Self {
         let mut facts =
             Self { version: Ok(None), name: None, task: false, continues: false, arguments: None };
-        if let Some(params) = params {
-            let text = params.text();
-            let mirrored = mirrored_member(method);
-            let is_call = method == "tools/call";
-            let reader = Params { facts: &mut facts, text, mirrored, is_call };
-            if serde_json::Deserializer::from_str(text).deserialize_map(reader).is_err() && is_call {
-                // What stands in place of the arguments cannot be read, and must not hide what follows.
-                facts.arguments = None;
-                let reader = Params { facts: &mut facts, text, mirrored, is_call: false };
-                let _ = serde_json::Deserializer::from_str(text).deserialize_map(reader);
+        let Some(params) = params else { return facts };
+        let (text, mirrored, is_call) = (params.text(), mirrored_member(method), method == "tools/call");
+        let _ = members(text, |name, value| match name {
+            "_meta" => {
+                if let Some(version) = version(text, value) {
+                    facts.version = version;
+                }
             }
-        }
+            "task" => facts.task = value != "null",
+            "requestState" | "inputResponses" => facts.continues = true,
+            "arguments" if is_call => facts.arguments = Some(text.slice_ref(value)),
+            name if Some(name) == mirrored => facts.name = string(text, value),
+            _ => {}
+        });
         facts
     }
 }
 
-/// Reads `params` in one pass.
-struct Params<'t, 'f> {
-    facts: &'f mut Facts,
-    text: &'t ByteString,
-    mirrored: Option<&'static str>,
-    is_call: bool,
-}
-
-impl<'de> Visitor<'de> for Params<'de, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the parameters of a request")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { facts, text, mirrored, is_call } = self;
-        while let Some(name) = map.next_key_seed(Name)? {
-            match &*name {
-                "_meta" => facts.version = version(text, map.next_value()?).unwrap_or(facts.version.clone()),
-                "task" => facts.task = map.next_value::<&RawValue>()?.get() != "null",
-                "requestState" | "inputResponses" => {
-                    facts.continues = true;
-                    map.next_value::<IgnoredAny>()?;
-                }
-                "arguments" if is_call => facts.arguments = map.next_value_seed(Reader { text })?,
-                name if Some(name) == mirrored => facts.name = string(text, map.next_value()?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The version in a `_meta`, if there is one.
-fn version(
-    text: &ByteString,
-    meta: &RawValue,
-) -> Option<Result<Option<ProtocolVersion>, InvalidProtocolVersion>> {
+fn version(text: &ByteString, meta: &str) -> Option<Result<Option<ProtocolVersion>, InvalidProtocolVersion>> {
     let mut version = None;
-    let _ = members(meta.get(), |key, value| {
+    let _ = members(meta, |key, value| {
         if key == VERSION_KEY {
             version = Some(string(text, value).map(|version| version.parse()).transpose());
         }

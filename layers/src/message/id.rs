@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use serde_json::value::RawValue;
 
 use crate::RawJson;
 use crate::raw_json::{string, write_string};
@@ -30,12 +29,12 @@ pub enum RequestId {
 
 impl RequestId {
     /// Reads an id out of the `text` that `raw` was read from. `None`: it is no id at all.
-    pub(crate) fn read(text: &ByteString, raw: &RawValue) -> Option<Self> {
-        match raw.get().as_bytes().first()? {
+    pub(crate) fn read(text: &ByteString, raw: &str) -> Option<Self> {
+        match raw.as_bytes().first()? {
             b'"' => string(text, raw).map(|id| Self::String(Arc::from(&*id))),
-            b'-' | b'0'..=b'9' => Some(match raw.get().parse() {
+            b'-' | b'0'..=b'9' => Some(match raw.parse() {
                 // JSON allows neither `+1` nor `01`, so "-0" is the only integer that would print otherwise.
-                Ok(number) if raw.get() != "-0" => Self::Number(number),
+                Ok(number) if raw != "-0" => Self::Number(number),
                 _ => Self::Other(RawJson::slice(text, raw)),
             }),
             _ => None,

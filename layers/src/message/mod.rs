@@ -176,9 +176,9 @@ impl JsonRpcRequest {
 
     /// The texts of the arguments of a tool call at `paths`.
     pub(crate) fn arguments(&self, paths: &[&[Box<str>]]) -> Vec<Option<ByteString>> {
-        match (&self.facts().arguments, self.params()) {
-            (Some(arguments), Some(params)) => arguments.at(params.text(), paths),
-            _ => vec![None; paths.len()],
+        match &self.facts().arguments {
+            Some(arguments) => arguments::at(arguments, paths),
+            None => vec![None; paths.len()],
         }
     }
 

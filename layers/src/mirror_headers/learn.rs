@@ -31,7 +31,7 @@ pub(super) fn page(tools: &ToolHeaders, cursor: Option<&str>, mut event: Event) 
 #[derive(Default)]
 struct Description<'t> {
     name: Option<String>,
-    schema: Option<&'t RawValue>,
+    schema: Option<&'t str>,
 }
 
 /// Returns the result without the tools that are refused; `None`: all may stay, and it is left as it is.
@@ -40,11 +40,11 @@ fn read(tools: &ToolHeaders, cursor: Option<&str>, result: &RawJson) -> Option<R
     let (mut list, mut next) = (None, None);
     members(text, |name, value| match name {
         "tools" => list = Some(value),
-        "nextCursor" => next = serde_json::from_str::<Option<String>>(value.get()).ok().flatten(),
+        "nextCursor" => next = serde_json::from_str::<Option<String>>(value).ok().flatten(),
         _ => {}
     })
     .ok()?;
-    let list: Vec<&RawValue> = Vec::deserialize(&mut serde_json::Deserializer::from_str(list?.get())).ok()?;
+    let list: Vec<&RawValue> = Vec::deserialize(&mut serde_json::Deserializer::from_str(list?)).ok()?;
     let listing = tools.begin_page(cursor);
     let keeps: Vec<bool> = list.iter().map(|tool| keep(tools, tool, listing)).collect();
     tools.end_page(listing, next);
@@ -55,14 +55,13 @@ fn read(tools: &ToolHeaders, cursor: Option<&str>, result: &RawJson) -> Option<R
 fn keep(tools: &ToolHeaders, tool: &RawValue, listing: Option<u64>) -> bool {
     let mut found = Description::default();
     let read = members(tool.get(), |name, value| match name {
-        "name" => found.name = serde_json::from_str(value.get()).ok(),
+        "name" => found.name = serde_json::from_str(value).ok(),
         "inputSchema" => found.schema = Some(value),
         _ => {}
     });
     let (Ok(()), Description { name: Some(name), schema }) = (read, found) else { return true };
     // Most tools have none. A key may be written with escapes.
-    let schema =
-        schema.map(RawValue::get).filter(|schema| schema.contains(ANNOTATION) || schema.contains("\\u"));
+    let schema = schema.filter(|schema| schema.contains(ANNOTATION) || schema.contains("\\u"));
     let Some(schema) = schema else {
         tools.forget(&name);
         return true;

@@ -137,7 +137,7 @@ fn cursor(message: &JsonRpcMessage) -> Option<String> {
     let mut cursor = Cursor::default();
     crate::raw_json::members(message.params()?.as_str(), |name, value| {
         if name == "cursor" {
-            cursor.0 = serde_json::from_str(value.get()).ok();
+            cursor.0 = serde_json::from_str(value).ok();
         }
     })
     .ok()?;

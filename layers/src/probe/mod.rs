@@ -130,7 +130,7 @@ fn versions(object: &RawJson, member: &str) -> Vec<ProtocolVersion> {
     let mut versions = Vec::new();
     let _ = members(object.as_str(), |name, value| {
         if name == member {
-            let texts: Vec<String> = serde_json::from_str(value.get()).unwrap_or_default();
+            let texts: Vec<String> = serde_json::from_str(value).unwrap_or_default();
             versions = texts.iter().filter_map(|text| text.parse().ok()).collect();
         }
     });

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::{Extensions, HeaderMap};
-use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tower::ServiceExt;
 use tower_service::Service;
@@ -112,8 +111,7 @@ where
         let _ = members(self.request.params()?.as_str(), |name, meta| {
             if name == "_meta" {
                 copied.clear();
-                let _ =
-                    members(meta.get(), |key, value| copied.push((key.to_owned(), value.get().to_owned())));
+                let _ = members(meta, |key, value| copied.push((key.to_owned(), value.to_owned())));
             }
         });
         copied.retain(|(key, _)| COPIED.contains(&&**key));
@@ -145,9 +143,9 @@ async fn before<T>(until: Option<Until>, step: impl Future<Output = T>) -> Resul
 
 fn next_cursor(result: &RawJson) -> Option<String> {
     let mut cursor = None;
-    members(result.as_str(), |name, value: &RawValue| {
+    members(result.as_str(), |name, value| {
         if name == "nextCursor" {
-            cursor = serde_json::from_str::<Option<String>>(value.get()).ok().flatten();
+            cursor = serde_json::from_str::<Option<String>>(value).ok().flatten();
         }
     })
     .ok()?;

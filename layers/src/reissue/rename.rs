@@ -51,7 +51,7 @@ impl Rename {
         let mut meta = None;
         members(object, |name, value| {
             if name == "_meta" {
-                meta = Some(object.slice_ref(value.get()));
+                meta = Some(object.slice_ref(value));
             }
         })
         .ok()?;
@@ -67,7 +67,7 @@ impl Rename {
         let mut found = None;
         members(object, |name, value| {
             if name == wanted && RequestId::read(object, value).as_ref() == Some(&self.from) {
-                found = Some(object.slice_ref(value.get()));
+                found = Some(object.slice_ref(value));
             }
         })
         .ok()?;

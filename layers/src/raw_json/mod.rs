@@ -1,14 +1,17 @@
 //! JSON text that stays the text it travels as.
 
-use std::borrow::Cow;
+mod scan;
+
 use std::fmt;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde::ser::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use self::scan::Scanner;
 
 /// One complete JSON value, kept as its text.
 ///
@@ -46,13 +49,15 @@ impl RawJson {
     /// The text is not one JSON value, or not UTF-8.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let text = ByteString::try_from(text.into()).map_err(serde_json::Error::custom)?;
-        let raw: &RawValue = serde_json::from_str(&text)?;
-        Ok(Self::slice(&text, raw))
+        match one_value(&text) {
+            Some(value) => Ok(Self::slice(&text, value)),
+            None => Err(why_not(&text)),
+        }
     }
 
-    /// The value that `raw` was read as, out of the very `text` that it was read from.
-    pub(crate) fn slice(text: &ByteString, raw: &RawValue) -> Self {
-        Self(text.slice_ref(raw.get()))
+    /// One value, out of the very `text` that it was read from.
+    pub(crate) fn slice(text: &ByteString, value: &str) -> Self {
+        Self(text.slice_ref(value))
     }
 
     /// Text that is known to be one JSON value.
@@ -62,10 +67,7 @@ impl RawJson {
 
     /// The string, if it is one: a slice, unless it has escapes.
     pub(crate) fn as_string(&self) -> Option<ByteString> {
-        match serde_json::Deserializer::from_str(&self.0).deserialize_str(Name).ok()? {
-            Cow::Borrowed(value) => Some(self.0.slice_ref(value)),
-            Cow::Owned(value) => Some(value.into()),
-        }
+        string(&self.0, &self.0)
     }
 
     pub(crate) fn text(&self) -> &ByteString {
@@ -118,75 +120,86 @@ impl fmt::Display for RawJson {
 /// Shows each member of a JSON object to `visit`: its name, decoded, and its value as it is written.
 ///
 /// One pass, no recursion into the values, no allocation but for names with escapes. Of a name that occurs twice
-/// both are shown, in order.
+/// both are shown, in order; and of a text that turns out to be no object, those before that.
 pub(crate) fn members<'a>(
     object: &'a str,
-    visit: impl FnMut(&str, &'a RawValue),
+    visit: impl FnMut(&str, &'a str),
 ) -> Result<(), serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_str(object);
-    json.deserialize_map(Members(visit))?;
-    json.end()
+    visit_members(object, visit).ok_or_else(|| why_not(object))
 }
 
-struct Members<F>(F);
-
-impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Members<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key_seed(Name)? {
-            (self.0)(&name, map.next_value()?);
+fn visit_members<'a>(object: &'a str, mut visit: impl FnMut(&str, &'a str)) -> Option<()> {
+    let mut scanner = Scanner::new(object);
+    scanner.space();
+    scanner.byte(b'{')?;
+    scanner.space();
+    if scanner.byte(b'}').is_none() {
+        loop {
+            let name = scanner.name()?;
+            let value = scanner.value()?;
+            match name.has_escapes {
+                false => visit(name.inner, value),
+                true => visit(&unescape(name.inner), value),
+            }
+            scanner.space();
+            if scanner.byte(b',').is_none() {
+                break;
+            }
+            scanner.space();
         }
-        Ok(())
+        scanner.byte(b'}')?;
     }
+    scanner.end()
 }
 
-/// A member's name, borrowed where it can be: serde's own `Cow` never is.
-pub(crate) struct Name;
-
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        // As bytes, since half of a surrogate pair, which JSON allows, is no error then.
-        deserializer.deserialize_bytes(self)
-    }
+/// The one value that a text is.
+fn one_value(text: &str) -> Option<&str> {
+    let mut scanner = Scanner::new(text);
+    scanner.space();
+    let value = scanner.value()?;
+    scanner.end()?;
+    Some(value)
 }
 
-impl<'de> Visitor<'de> for Name {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Self::Value, E> {
-        Ok(String::from_utf8_lossy(name))
-    }
-
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(String::from_utf8_lossy(name).into_owned()))
-    }
-
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(name))
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(name.to_owned()))
+/// What is wrong with a text that is not the JSON that it should be.
+#[cold]
+fn why_not(text: &str) -> serde_json::Error {
+    match serde_json::from_str::<&RawValue>(text) {
+        Err(error) => error,
+        Ok(_) => serde_json::Error::custom("expected a JSON object"),
     }
 }
 
 /// The text of a JSON string, sliced out of `text` unless it has escapes; `None` for any other value.
-pub(crate) fn string(text: &ByteString, raw: &RawValue) -> Option<ByteString> {
-    match serde_json::Deserializer::from_str(raw.get()).deserialize_str(Name).ok()? {
-        Cow::Borrowed(value) => Some(text.slice_ref(value)),
-        Cow::Owned(value) => Some(value.into()),
+pub(crate) fn string(text: &ByteString, value: &str) -> Option<ByteString> {
+    let mut scanner = Scanner::new(value);
+    scanner.space();
+    let string = scanner.string()?;
+    match string.has_escapes {
+        false => Some(text.slice_ref(string.inner)),
+        // Half of a surrogate pair is no text.
+        true => serde_json::from_str::<String>(value).ok().map(Into::into),
     }
+}
+
+/// The meaning of a name that has escapes. Half of a surrogate pair, which JSON allows, becomes replacement characters.
+#[cold]
+fn unescape(inner: &str) -> String {
+    struct Bytes;
+    impl Visitor<'_> for Bytes {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+    // As bytes, since half of a pair is no error then.
+    let quoted = format!("\"{inner}\"");
+    serde_json::Deserializer::from_str(&quoted).deserialize_bytes(Bytes).unwrap_or_default()
 }
 
 /// Appends `text` as a JSON string (RFC 8259 §7).
@@ -230,7 +243,7 @@ mod tests {
     #[test]
     fn hostile_nesting_does_not_overflow_the_stack() {
         let text = format!(r#"{{"a":{}1{}}}"#, "[".repeat(500_000), "]".repeat(500_000));
-        members(&text, |_, value| assert_eq!(value.get().len(), 1_000_001)).unwrap();
+        members(&text, |_, value| assert_eq!(value.len(), 1_000_001)).unwrap();
     }
 
     #[test]

@@ -1,0 +1,382 @@
+//! One pass over JSON text (RFC 8259), without recursion, copies or allocations.
+
+use serde_json::value::RawValue;
+
+/// A place in a JSON text. Its methods move it past what they name; `None`: that is not there, and the text is not JSON.
+pub(super) struct Scanner<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+/// The text of a string between its quotes.
+pub(super) struct Quoted<'t> {
+    pub(super) inner: &'t str,
+    pub(super) has_escapes: bool,
+}
+
+/// Which brackets are open, the innermost last: a one for an object.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    kinds: u128,
+    depth: u32,
+}
+
+impl Open {
+    fn push(&mut self, is_object: bool) {
+        self.kinds = self.kinds << 1 | u128::from(is_object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.kinds >>= 1;
+        self.depth -= 1;
+    }
+
+    fn is_object(self) -> bool {
+        self.kinds & 1 == 1
+    }
+
+    fn is_full(self) -> bool {
+        self.depth == u128::BITS
+    }
+}
+
+impl<'t> Scanner<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn byte(&mut self, wanted: u8) -> Option<()> {
+        (self.peek()? == wanted).then(|| self.at += 1)
+    }
+
+    /// Whether nothing follows but space.
+    pub(super) fn end(&mut self) -> Option<()> {
+        self.space();
+        self.peek().is_none().then_some(())
+    }
+
+    pub(super) fn string(&mut self) -> Option<Quoted<'t>> {
+        self.byte(b'"')?;
+        let start = self.at;
+        let mut has_escapes = false;
+        loop {
+            self.at = special(self.text.as_bytes(), self.at);
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => has_escapes = true,
+                // RFC 8259 §7: control characters must be escaped.
+                _ => return None,
+            }
+            self.at += 1;
+            match self.peek()? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+                b'u' => {
+                    let digits = self.text.as_bytes().get(self.at + 1..self.at + 5)?;
+                    self.at += digits.iter().all(u8::is_ascii_hexdigit).then_some(5)?;
+                }
+                _ => return None,
+            }
+        }
+        let inner = self.text.get(start..self.at)?;
+        self.at += 1;
+        Some(Quoted { inner, has_escapes })
+    }
+
+    /// Any value, as its text.
+    pub(super) fn value(&mut self) -> Option<&'t str> {
+        let start = self.at;
+        let mut open = Open::default();
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.string()?;
+                }
+                bracket @ (b'{' | b'[') if !open.is_full() => {
+                    let is_object = bracket == b'{';
+                    self.at += 1;
+                    self.space();
+                    if self.byte(if is_object { b'}' } else { b']' }).is_none() {
+                        open.push(is_object);
+                        if is_object {
+                            self.name()?;
+                        }
+                        continue;
+                    }
+                }
+                b'{' | b'[' => self.deep()?,
+                b't' => self.word("true")?,
+                b'f' => self.word("false")?,
+                b'n' => self.word("null")?,
+                _ => self.number()?,
+            }
+            // A value has ended, and with it perhaps those that it is the last of.
+            while open.depth > 0 {
+                self.space();
+                match (self.peek()?, open.is_object()) {
+                    (b',', is_object) => {
+                        self.at += 1;
+                        self.space();
+                        if is_object {
+                            self.name()?;
+                        }
+                        break;
+                    }
+                    (b'}', true) | (b']', false) => {
+                        self.at += 1;
+                        open.pop();
+                    }
+                    _ => return None,
+                }
+            }
+            if open.depth == 0 {
+                return self.text.get(start..self.at);
+            }
+        }
+    }
+
+    /// A member's name, up to its value.
+    pub(super) fn name(&mut self) -> Option<Quoted<'t>> {
+        let name = self.string()?;
+        self.space();
+        self.byte(b':')?;
+        self.space();
+        Some(name)
+    }
+
+    /// A value that is nested more deeply than can be kept track of here.
+    #[cold]
+    fn deep(&mut self) -> Option<()> {
+        let mut values =
+            serde_json::Deserializer::from_str(self.text.get(self.at..)?).into_iter::<&RawValue>();
+        values.next()?.ok()?;
+        self.at += values.byte_offset();
+        Some(())
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        self.text.as_bytes().get(self.at..)?.starts_with(word.as_bytes()).then(|| self.at += word.len())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        let _ = self.byte(b'-');
+        // RFC 8259 §6: no leading zeros.
+        if self.byte(b'0').is_none() {
+            self.digits()?;
+        }
+        if self.byte(b'.').is_some() {
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+}
+
+/// Where the next byte is that is not just a part of a string: a quote, a backslash, or a control character.
+fn special(text: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    // The high bit of each byte of `word` that is less than `bound`. Above the lowest of them there may be others.
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGHS;
+    // Most strings are short.
+    for _ in 0..4 {
+        let Some(Ok(chunk)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else { break };
+        let word = u64::from_le_bytes(chunk);
+        let quote = below(word ^ (ONES * b'"' as u64), 1);
+        let backslash = below(word ^ (ONES * b'\\' as u64), 1);
+        match quote | backslash | below(word, 0x20) {
+            0 => at += 8,
+            found => return at + found.trailing_zeros() as usize / 8,
+        }
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+    let plain = rest.get(..end).unwrap_or_default();
+    // This way it is done by many bytes at a time.
+    let least = plain.iter().fold(u8::MAX, |least, byte| least.min(*byte));
+    let control = if least < 0x20 { plain.iter().position(|byte| *byte < 0x20) } else { None };
+    at + control.unwrap_or(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What serde_json makes of a text: the one value in it, if there is one.
+    fn expected(text: &str) -> Option<&str> {
+        serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get)
+    }
+
+    fn found(text: &str) -> Option<&str> {
+        super::super::one_value(text)
+    }
+
+    #[track_caller]
+    fn check(text: &str) {
+        assert_eq!(found(text), expected(text), "{text:?}");
+    }
+
+    #[test]
+    fn it_takes_what_serde_json_takes() {
+        for text in [
+            "",
+            " ",
+            "{}",
+            " [ ] ",
+            "{ }",
+            "[]x",
+            "[1,]",
+            "[,1]",
+            "{,}",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{a:1}",
+            "[1 2]",
+            "[[[]]]",
+            "[[}",
+            "{\"a\":[{\"b\":[]}]}",
+            "{\"a\":]}",
+            "\"",
+            "\"\\\"",
+            "\"a\"b",
+            "\"\\u00e4\"",
+            "\"\\u00g4\"",
+            "\"\\u00\"",
+            "\"\\x\"",
+            "\"\\ud800\"",
+            "\"\n\"",
+            "\"\u{7f}\u{80}ü🦀\"",
+            "0",
+            "-0",
+            "-",
+            "01",
+            "1.",
+            "1.0",
+            ".5",
+            "1e",
+            "1e5",
+            "1E+5",
+            "1e-05",
+            "--1",
+            "+1",
+            "true",
+            "tru",
+            "truex",
+            "false",
+            "null",
+            "nul",
+            "nullnull",
+            "True",
+            "\u{feff}{}",
+            "[\"",
+            "{\"",
+            "[1",
+            "{\"a\":1",
+            "\t\r\n{}",
+            "\u{b}{}",
+            "NaN",
+            "12345678901234567890123.5e400",
+        ] {
+            check(text);
+            check(&format!("[{text}, {{\"{text}\": {text}}}]"));
+        }
+    }
+
+    #[test]
+    fn it_goes_as_deep_as_serde_json() {
+        for depth in [1, 2, 127, 128, 129, 130, 1000] {
+            let open = "[{\"a\":".repeat(depth);
+            let close = "}]".repeat(depth);
+            check(&format!("{open}1{close}"));
+            check(&format!("{open}1{close}]"));
+            check(&format!("{open}1{}", "]}".repeat(depth)));
+            check(&format!("[{open}1{close}, 2]"));
+        }
+    }
+
+    #[test]
+    fn every_byte_is_seen_wherever_it_is() {
+        for length in 0..40 {
+            for at in 0..=length {
+                for odd in ["\"", "\\", "\\\"", "\u{1f}", "\u{0}", " ", "!", "#", "[", "]", "ä", "\u{7f}"] {
+                    let text = format!("\"{}{odd}{}\"", "x".repeat(at), "ü".repeat(length - at));
+                    check(&text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_mean_what_they_mean_to_serde_json() {
+        let text = r#""\"\\\/\b\f\n\r\t\u00fc\ud83e\udd80 ü""#;
+        let inner = Scanner::new(text).string().unwrap().inner;
+        assert_eq!(super::super::unescape(inner), serde_json::from_str::<String>(text).unwrap());
+        assert_eq!(super::super::unescape(r"half \ud83e"), "half \u{fffd}\u{fffd}\u{fffd}");
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map(".{0,5}", inner, 0..5).prop_map(Value::from_iter),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_json_is_taken_whole(value in json(), pretty in any::<bool>()) {
+            let text = if pretty { format!("{value:#}") } else { value.to_string() };
+            prop_assert_eq!(found(&text), Some(&*text));
+        }
+
+        #[test]
+        fn a_change_anywhere_is_judged_as_serde_json_does(value in json(), at in any::<prop::sample::Index>(), with in "[\\[\\]{}:,\"\\\\ 0-9.eEtrufalsn\n-]?") {
+            let mut text: Vec<char> = value.to_string().chars().collect();
+            let at = at.index(text.len());
+            text.splice(at..=at, with.chars());
+            let text: String = text.into_iter().collect();
+            prop_assert_eq!(found(&text), expected(&text));
+        }
+
+        #[test]
+        fn noise_is_judged_as_serde_json_does(text in "[\\[\\]{}:,\"\\\\ 0-9.eEtrufalsn\n-]{0,24}") {
+            prop_assert_eq!(found(&text), expected(&text));
+        }
+    }
+}
