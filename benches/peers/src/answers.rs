@@ -195,3 +195,33 @@ fn list() -> (String, usize) {
     let count = tools.len();
     (json!({ "tools": tools }).to_string(), count)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use super::{Answers, CALL_BYTES, EVENT_BYTES, EVENTS, LIST_BYTES};
+    use crate::work::{Depth, Shape};
+
+    #[test]
+    fn answers_have_the_size_that_the_document_tells() {
+        let answers = Answers::new();
+        let id = RawValue::from_string("7".to_owned()).unwrap();
+        let body = |shape| answers.body(shape, &id, None).0;
+        assert!(body(Shape::Call).len().abs_diff(CALL_BYTES) < 10);
+        assert!(body(Shape::List).len().abs_diff(LIST_BYTES) < 1_000);
+        let events = body(Shape::Events);
+        assert_eq!(events.windows(2).filter(|two| two == b"\n\n").count(), EVENTS + 1);
+        assert!(events[..EVENTS * EVENT_BYTES].ends_with(b"\n\n"));
+        for shape in [Shape::Call, Shape::OneEvent, Shape::Events, Shape::List, Shape::Large] {
+            assert_eq!(answers.seen(shape, Depth::Body).size, body(shape).len());
+        }
+    }
+
+    #[test]
+    fn a_notification_is_json_of_its_own() {
+        let notification: Value = serde_json::from_slice(&Answers::notification(1_000)).unwrap();
+        assert_eq!(notification["params"]["progress"], 1_000);
+    }
+}

@@ -115,7 +115,9 @@ impl Display for Target {
 }
 
 impl Target {
+    /// To the digits that are printed: a connection that makes room once in a thousand calls is no allocation a call.
     fn met(self, value: f64) -> bool {
+        let value = (value * 100.0).round() / 100.0;
         match self {
             Self::AtMost(bound) => value <= bound,
             Self::AtLeast(bound) => value >= bound,

@@ -88,22 +88,53 @@ pub(crate) fn run(
         contenders.push((Entry { client: *client, rounds: Vec::new() }, contender));
     }
     for round in 0..=rounds {
-        // Another comes first each time, so that nobody always follows the same one.
-        if !contenders.is_empty() {
-            contenders.rotate_left(1);
-        }
-        for (entry, contender) in &mut contenders {
+        for index in order(contenders.len(), round) {
+            let (entry, contender) = &mut contenders[index];
             let measured = contender.round().map_err(|error| failed(&entry.client, &work, error))?;
             if round > 0 {
                 entry.rounds.push(measured);
             }
         }
     }
-    let mut entries: Vec<Entry> = contenders.into_iter().map(|(entry, _)| entry).collect();
-    entries.sort_by_key(|entry| clients.iter().position(|client| client.name == entry.client.name));
+    let entries = contenders.into_iter().map(|(entry, _)| entry).collect();
     Ok(Results { work, entries })
+}
+
+/// Who comes when: another is first each time, and every other time it goes backwards, so that nobody always comes after the
+/// same one.
+fn order(contenders: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..contenders).map(move |turn| {
+        let turn = if round % 2 == 0 { turn } else { contenders - turn };
+        (round + turn) % contenders
+    })
 }
 
 fn failed(client: &Client, work: &Work, error: BoxError) -> BoxError {
     format!("{} at ({}) {}: {error}", client.title, work.letter, work.title).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{order, run};
+    use crate::answers::Answers;
+    use crate::clients::CLIENTS;
+    use crate::work::{WORKS, Work};
+
+    #[test]
+    fn everybody_has_a_turn_each_round_and_is_first_in_time() {
+        let rounds: Vec<Vec<usize>> = (0..4).map(|round| order(3, round).collect()).collect();
+        assert_eq!(rounds, [[0, 1, 2], [1, 0, 2], [2, 0, 1], [0, 2, 1]]);
+    }
+
+    #[test]
+    fn every_client_does_all_of_its_work() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let answers = Arc::new(Answers::new());
+        for work in WORKS {
+            let results = run(Work { calls: 2, ..work }, &CLIENTS, 1, &answers).unwrap();
+            assert!(results.entries.iter().all(|entry| entry.rounds.len() == 1));
+        }
+    }
 }
