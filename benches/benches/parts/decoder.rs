@@ -10,6 +10,8 @@ const CHUNK: usize = 64 << 10;
 
 pub(crate) fn run(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decoder, events of");
+    // Each takes long enough to be steady.
+    group.sample_size(10);
     for (name, size, count) in
         [("120 B", 120, 1_000), ("1 KiB", 1 << 10, 1_000), ("64 KiB", 64 << 10, 16), ("16 MiB", 16 << 20, 1)]
     {
@@ -20,6 +22,7 @@ pub(crate) fn run(criterion: &mut Criterion) {
     group.finish();
 
     let mut group = criterion.benchmark_group("decoder, events of 1 KiB in chunks of");
+    group.sample_size(10);
     for (name, size) in [
         ("1 B", 1),
         ("16 B", 16),

@@ -17,8 +17,8 @@ fn main() {
     // instructions.
     let mut criterion = Criterion::default()
         .without_plots()
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800))
         .sample_size(30)
         .nresamples(10_000)
         .configure_from_args();

@@ -23,6 +23,19 @@ pub(crate) fn run(criterion: &mut Criterion) {
     }
     group.finish();
 
+    // What the transport reads of a request before it is sent, once for each.
+    let mut group = criterion.benchmark_group("scan");
+    for (name, message) in [("a call", texts::legacy_call()), ("a modern call", texts::modern_call())] {
+        group.throughput(Throughput::Bytes(message.encode().len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let fresh = message.clone();
+                fresh.as_request().unwrap().protocol_version().unwrap().cloned()
+            });
+        });
+    }
+    group.finish();
+
     let mut group = criterion.benchmark_group("encode");
     for (name, text) in &texts {
         let message = JsonRpcMessage::decode(text.clone()).unwrap();
