@@ -1,6 +1,7 @@
 //! Where the layers are put together.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use crate::layers::{
     ReissueLayer, ResumeLayer, RetryPolicy, Session, SetSessionIdLayer, SseLayer, StampVersionLayer,
     ToolHeaders, TranslateCancelLayer,
 };
+use crate::transport::Shared;
 
 /// An HTTP client with the transport's own layers around it, innermost of all.
 pub type Wire<C> = Redirect<FirstByteTimeout<C>>;
@@ -308,9 +310,7 @@ impl<C, L> Builder<C, L> {
             .layer(reissue)
             .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
             .service(envelopes.clone());
-        Ok(StreamableHttp {
-            // Erased side by side: one inside the other would cost every call the boxes of both.
-            messages: BoxCloneSyncService::new(messages),
+        let shared = Shared {
             envelopes: BoxCloneSyncService::new(envelopes),
             endpoint,
             session,
@@ -320,7 +320,9 @@ impl<C, L> Builder<C, L> {
             tools: self.tools,
             probes: self.probes,
             probe_timeout: self.probe_timeout,
-        })
+        };
+        // Erased side by side: one inside the other would cost every call the boxes of both.
+        Ok(StreamableHttp { messages: BoxCloneSyncService::new(messages), shared: Arc::new(shared) })
     }
 }
 

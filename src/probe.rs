@@ -47,7 +47,7 @@ impl StreamableHttp {
     /// The server asks for other credentials, there was no complete answer within the
     /// [`probe_timeout`](crate::Builder::probe_timeout), or `meta` names no version of the modern era.
     pub async fn probe(&self, meta: impl Into<RawJson>) -> Result<Probe, Error> {
-        if let Some(known) = self.probes.as_ref().and_then(|cache| cache.get(&self.endpoint)) {
+        if let Some(known) = self.shared.probes.as_ref().and_then(|cache| cache.get(&self.shared.endpoint)) {
             return Ok(known);
         }
         let params = RawJson::parse(format!(r#"{{"_meta":{}}}"#, meta.into())).map_err(Error::new)?;
@@ -58,10 +58,11 @@ impl StreamableHttp {
                 "a probe must name a protocol version of the modern era",
             )));
         }
-        let probe =
-            self.within(self.probe_timeout, self.discover(JsonRpcMessage::from(discover).with(Once))).await?;
-        if let Some(cache) = &self.probes {
-            cache.insert(&self.endpoint, &probe);
+        let probe = self
+            .within(self.shared.probe_timeout, self.discover(JsonRpcMessage::from(discover).with(Once)))
+            .await?;
+        if let Some(cache) = &self.shared.probes {
+            cache.insert(&self.shared.endpoint, &probe);
         }
         Ok(probe)
     }

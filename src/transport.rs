@@ -1,12 +1,13 @@
 //! The assembled transport.
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use tokio::runtime::Handle;
-use tower::util::BoxCloneSyncService;
+use tower::util::{BoxCloneSyncService, Oneshot};
 use tower::{Layer, Service, ServiceExt};
 
 use crate::Builder;
@@ -56,6 +57,12 @@ pub(crate) type Envelopes = BoxCloneSyncService<Request<Payload>, Response<Event
 #[derive(Clone)]
 pub struct StreamableHttp {
     pub(crate) messages: Messages,
+    /// Apart, so that a clone costs little: a call is often made on one.
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What clones have in common.
+pub(crate) struct Shared {
     pub(crate) envelopes: Envelopes,
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Session,
@@ -151,10 +158,10 @@ impl StreamableHttp {
     /// there is nothing to listen to (no session, a modern server, a server without this stream) it yields one
     /// [`NotOffered`](crate::error::NotOffered) and ends. Several may be open side by side. Dropping it closes the stream.
     pub fn listen(&self) -> Reply {
-        let (envelopes, endpoint, session) =
-            (self.envelopes.clone(), self.endpoint.clone(), self.session.clone());
-        let listening = Listening::new(envelopes, endpoint, session, self.backoff.clone())
-            .needs_session(!self.listen_without_session);
+        let Shared { endpoint, session, backoff, listen_without_session, .. } = &*self.shared;
+        let envelopes = ClonedToCall(self.shared.clone());
+        let listening = Listening::new(envelopes, endpoint.clone(), session.clone(), backoff.clone())
+            .needs_session(!listen_without_session);
         Reply::new(Expects::Messages, Events::new(listening))
     }
 
@@ -167,17 +174,21 @@ impl StreamableHttp {
     /// There was no answer within the [`terminate_timeout`](Builder::terminate_timeout). The session is then kept, so
     /// that this can be tried again.
     pub async fn terminate(&self) -> Result<(), Error> {
-        if self.session.id().is_none() || self.session.era() == Era::Modern {
+        if self.shared.session.id().is_none() || self.shared.session.era() == Era::Modern {
             return Ok(());
         }
-        let mut delete = self.endpoint.delete();
+        let mut delete = self.shared.endpoint.delete();
         // A later session must not be ended in place of this one.
-        delete.extensions_mut().insert(self.session.pin());
-        let delete = self.envelopes.clone().oneshot(delete);
+        delete.extensions_mut().insert(self.shared.session.pin());
+        let delete = self.shared.envelopes.clone().oneshot(delete);
         // Without a runtime there is no timer, and tokio's would panic.
         let answer = match Handle::try_current() {
-            Ok(_) => tokio::time::timeout(self.terminate_timeout, delete).await.map_err(|_| {
-                Error::new(TimedOut::new("ending the session", "terminate_timeout", self.terminate_timeout))
+            Ok(_) => tokio::time::timeout(self.shared.terminate_timeout, delete).await.map_err(|_| {
+                Error::new(TimedOut::new(
+                    "ending the session",
+                    "terminate_timeout",
+                    self.shared.terminate_timeout,
+                ))
             })?,
             Err(_) => delete.await,
         };
@@ -203,12 +214,12 @@ impl StreamableHttp {
 
     /// What is known of the headers of the server's tools: to be stored, or shared with another transport to this server.
     pub fn tool_headers(&self) -> &ToolHeaders {
-        &self.tools
+        &self.shared.tools
     }
 
     /// The state that the layers of this connection share.
     pub fn session(&self) -> &Session {
-        &self.session
+        &self.shared.session
     }
 }
 
@@ -226,11 +237,29 @@ impl Service<JsonRpcMessage> for StreamableHttp {
     }
 }
 
+/// The envelope stack, of which a stream that is open needs no copy.
+#[derive(Clone)]
+struct ClonedToCall(Arc<Shared>);
+
+impl Service<Request<Payload>> for ClonedToCall {
+    type Response = Response<Events>;
+    type Error = BoxError;
+    type Future = Oneshot<Envelopes, Request<Payload>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Payload>) -> Self::Future {
+        self.0.envelopes.clone().oneshot(request)
+    }
+}
+
 impl fmt::Debug for StreamableHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamableHttp")
-            .field("endpoint", &self.endpoint)
-            .field("session", &self.session)
+            .field("endpoint", &self.shared.endpoint)
+            .field("session", &self.shared.session)
             .finish_non_exhaustive()
     }
 }

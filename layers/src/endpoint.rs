@@ -1,6 +1,7 @@
 //! The URL that every message goes to.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName};
 use http::{Extensions, Method, Request, Uri};
@@ -13,7 +14,11 @@ use crate::{Payload, headers};
 ///
 /// Path and query of the URL are sent exactly as they are given.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct Endpoint(Arc<Parts>);
+
+/// Shared, as many layers and streams hold on to it.
+#[derive(Clone)]
+struct Parts {
     uri: Uri,
     headers: HeaderMap,
 }
@@ -27,7 +32,7 @@ impl Endpoint {
     pub fn new(uri: Uri) -> Result<Self, InvalidOption> {
         match (uri.scheme(), uri.authority()) {
             (Some(_), Some(authority)) if !authority.as_str().contains('@') => {
-                Ok(Self { uri, headers: HeaderMap::new() })
+                Ok(Self(Arc::new(Parts { uri, headers: HeaderMap::new() })))
             }
             (Some(_), Some(_)) => Err(InvalidOption::new(
                 "the endpoint's URL has a user name or password, which belong in an `authorization` header",
@@ -41,20 +46,20 @@ impl Endpoint {
     /// # Errors
     /// One of them is the transport's own business: `mcp-*`, `last-event-id`, and headers of the connection or of
     /// message framing.
-    pub fn with_headers(mut self, headers: HeaderMap) -> Result<Self, InvalidOption> {
+    pub fn with_headers(mut self, mut headers: HeaderMap) -> Result<Self, InvalidOption> {
         for name in headers.keys() {
             if headers::is_reserved(name) || name.as_str().starts_with("mcp-") {
                 return Err(InvalidOption::new(reserved(name)));
             }
         }
-        self.headers = headers;
-        headers::mark_sensitive(&mut self.headers);
+        headers::mark_sensitive(&mut headers);
+        Arc::make_mut(&mut self.0).headers = headers;
         Ok(self)
     }
 
     /// The URL.
     pub fn uri(&self) -> &Uri {
-        &self.uri
+        &self.0.uri
     }
 
     /// A POST of `payload`.
@@ -77,9 +82,10 @@ impl Endpoint {
         const ADDED_BELOW: usize = 12;
         let mut request = Request::new(payload);
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
-        request.headers_mut().reserve(ADDED_BELOW + self.headers.len());
-        request.headers_mut().extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let Parts { uri, headers } = &*self.0;
+        *request.uri_mut() = uri.clone();
+        request.headers_mut().reserve(ADDED_BELOW + headers.len());
+        request.headers_mut().extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         request
     }
 }
@@ -99,14 +105,14 @@ pub(crate) fn reserved(name: &HeaderName) -> String {
 /// The URL without its query.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Redacted::from(&self.uri).fmt(f)
+        Redacted::from(self.uri()).fmt(f)
     }
 }
 
 /// The URL without its query, and the names of the headers.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.headers.keys().collect();
+        let names: Vec<_> = self.0.headers.keys().collect();
         f.debug_struct("Endpoint").field("uri", &self.to_string()).field("headers", &names).finish()
     }
 }

@@ -1,6 +1,7 @@
 //! The names of the headers that the transport sends and reads.
 
-use http::{HeaderMap, HeaderName, header};
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// `Mcp-Session-Id` (MCP 2025-11-25 §Session Management).
 pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -38,4 +39,18 @@ pub(crate) fn is_mirrored(name: &HeaderName) -> bool {
 /// Keeps values that the caller set, tokens perhaps, out of every `Debug` output of the map.
 pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
     headers.values_mut().for_each(|value| value.set_sensitive(true));
+}
+
+/// The same headers, as small as they can be, and with nothing that is shared.
+pub(crate) fn detached(headers: &HeaderMap) -> HeaderMap {
+    let mut values = BytesMut::with_capacity(headers.values().map(HeaderValue::len).sum());
+    let mut detached = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        values.extend_from_slice(value.as_bytes());
+        if let Ok(mut copy) = HeaderValue::from_maybe_shared(values.split().freeze()) {
+            copy.set_sensitive(value.is_sensitive());
+            detached.append(name, copy);
+        }
+    }
+    detached
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::cancellation;
 use crate::error::{BoxError, EndedStream, Error, NoResponseDue};
+use crate::headers::detached;
 use crate::options::Deadline;
 use crate::{Event, Events, Expects, JsonRpcMessage, JsonRpcResponse, RequestId};
 
@@ -53,6 +54,8 @@ pub struct Reply {
     /// The connection has ended, and the next is not open yet.
     is_interrupted: bool,
     head: Option<Box<Parts>>,
+    /// Whether nothing else is kept alive by the head.
+    is_head_detached: bool,
     until: Option<Until>,
 }
 
@@ -106,6 +109,7 @@ impl Reply {
             last_event_id: None,
             is_interrupted: false,
             head: None,
+            is_head_detached: false,
             until: None,
         }
     }
@@ -290,6 +294,15 @@ impl Reply {
         cut.map(|error| self.next_item(Some(Err(error.into()))).flatten())
     }
 
+    /// For a reply that waits, perhaps for long: values that the client has sliced out of its read buffer keep all of that
+    /// alive.
+    fn detach_head(&mut self) {
+        if let Some(head) = self.head.as_mut().filter(|_| !self.is_head_detached) {
+            head.headers = detached(&head.headers);
+            self.is_head_detached = true;
+        }
+    }
+
     fn end(&mut self) {
         self.until = None;
         self.ended = true;
@@ -312,6 +325,7 @@ impl Stream for Reply {
                 return Poll::Ready(None);
             }
             let Poll::Ready(event) = Pin::new(&mut this.events).poll_next(cx) else {
+                this.detach_head();
                 return this.poll_cut(cx);
             };
             if let Some(item) = this.next_item(event) {

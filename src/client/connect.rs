@@ -6,12 +6,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::HttpsConnector;
 use tower::Service;
 
+use super::connection::Connection;
 use super::dial::Dial;
-use super::stream::Stream;
 use crate::error::{BoxError, TimedOut};
 
 /// Bounds all of it together: the look-up of the name, the TCP handshake, getting through a proxy, the TLS handshake.
@@ -29,7 +28,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<Stream>>;
+    type Response = Connection;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -39,12 +38,15 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connecting = self.inner.call(uri);
-        let Some(timeout) = self.timeout else { return Box::pin(connecting) };
+        let timeout = self.timeout;
         Box::pin(async move {
-            match tokio::time::timeout(timeout, connecting).await {
-                Ok(connected) => connected,
-                Err(_) => Err(TimedOut::new("connecting", "connect_timeout", timeout).into()),
-            }
+            let connected = match timeout {
+                None => connecting.await,
+                Some(timeout) => tokio::time::timeout(timeout, connecting)
+                    .await
+                    .unwrap_or_else(|_| Err(TimedOut::new("connecting", "connect_timeout", timeout).into())),
+            };
+            connected.map(Connection::from)
         })
     }
 }

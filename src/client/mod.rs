@@ -19,6 +19,7 @@
 
 mod builder;
 mod connect;
+mod connection;
 mod dial;
 mod future;
 mod proxy;

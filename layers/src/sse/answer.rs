@@ -1,10 +1,12 @@
 //! What an answer means, by its status and content type.
 
+use std::sync::Arc;
+
 use std::pin::Pin;
 use std::task::Context;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, Entry, HeaderMap, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
 use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body::Body;
@@ -30,7 +32,7 @@ use crate::{
 pub(super) struct Exchange {
     pub(super) expects: Expects,
     pub(super) era: Era,
-    pub(super) limits: Limits,
+    pub(super) limits: Arc<Limits>,
     /// The runtime that was current when the call was made.
     runtime: Option<Handle>,
     session: Option<HeaderValue>,
@@ -61,7 +63,7 @@ pub(super) enum Whole {
 }
 
 impl Exchange {
-    pub(super) fn of(request: &Request<Payload>, limits: Limits) -> Self {
+    pub(super) fn of(request: &Request<Payload>, limits: Arc<Limits>) -> Self {
         let version = request.headers().get(MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
         Self {
             expects: Expects::of(request),
@@ -285,9 +287,9 @@ fn json_rpc_error(head: &Parts, body: &Bytes) -> Option<JsonRpcResponse> {
 
 /// Keeps secrets of the answer's head out of every `Debug` output.
 pub(super) fn mark_sensitive(headers: &mut HeaderMap) {
-    for name in [LOCATION, MCP_SESSION_ID, SET_COOKIE, WWW_AUTHENTICATE] {
-        if let Entry::Occupied(mut entry) = headers.entry(name) {
-            entry.iter_mut().for_each(|value| value.set_sensitive(true));
+    for (name, value) in headers {
+        if [LOCATION, MCP_SESSION_ID, SET_COOKIE, WWW_AUTHENTICATE].contains(name) {
+            value.set_sensitive(true);
         }
     }
 }

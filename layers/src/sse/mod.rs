@@ -49,6 +49,7 @@ mod future;
 mod limits;
 mod stream;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -71,13 +72,13 @@ use crate::{Events, Expects, Payload};
 /// Applies [`Sse`]: see the [module's documentation](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SseLayer {
-    limits: Limits,
+    limits: Arc<Limits>,
 }
 
 impl SseLayer {
     /// Reads answers within `limits`.
     pub fn new(limits: Limits) -> Self {
-        Self { limits }
+        Self { limits: Arc::new(limits) }
     }
 }
 
@@ -85,7 +86,7 @@ impl<S> Layer<S> for SseLayer {
     type Service = Sse<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Sse { inner, limits: self.limits }
+        Sse { inner, limits: self.limits.clone() }
     }
 }
 
@@ -118,7 +119,7 @@ impl<S> Layer<S> for SseLayer {
 #[derive(Clone, Debug)]
 pub struct Sse<S> {
     inner: S,
-    limits: Limits,
+    limits: Arc<Limits>,
 }
 
 impl<S, B> Service<Request<Payload>> for Sse<S>
@@ -137,7 +138,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Payload>) -> Self::Future {
-        let exchange = Exchange::of(&request, self.limits);
+        let exchange = Exchange::of(&request, self.limits.clone());
         // Whoever sends a DELETE has a bound of its own for it.
         let bound = self.limits.acceptance_timeout.filter(|_| *request.method() != Method::DELETE);
         if let (Expects::Acceptance, Some(bound)) = (&exchange.expects, bound) {
