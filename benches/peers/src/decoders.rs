@@ -96,11 +96,8 @@ fn envelopes(rounds: usize) -> Result<(Option<Spread>, f64), BoxError> {
     let texts: Vec<Bytes> = (1..=EVENTS).map(Answers::notification).collect();
     let (mut times, mut allocations) = (Vec::new(), 0);
     for round in 0..=rounds {
-        let (cost, done) = metered(|| {
-            texts
-                .iter()
-                .try_for_each(|text| JsonRpcMessage::decode(text.clone()).map(|message| drop(message)))
-        });
+        let (cost, done) =
+            metered(|| texts.iter().try_for_each(|text| JsonRpcMessage::decode(text.clone()).map(drop)));
         done?;
         if round > 0 {
             times.push(cost.cpu.as_secs_f64() * 1e6 / EVENTS as f64);

@@ -104,7 +104,7 @@ pub(crate) fn run(
 /// same one.
 fn order(contenders: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..contenders).map(move |turn| {
-        let turn = if round % 2 == 0 { turn } else { contenders - turn };
+        let turn = if round.is_multiple_of(2) { turn } else { contenders - turn };
         (round + turn) % contenders
     })
 }

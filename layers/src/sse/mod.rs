@@ -70,7 +70,7 @@ use crate::options::FirstByte;
 use crate::{Events, Expects, Payload};
 
 /// Applies [`Sse`]: see the [module's documentation](self).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SseLayer {
     limits: Arc<Limits>,
 }
