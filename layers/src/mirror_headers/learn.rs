@@ -1,13 +1,11 @@
 //! What the answer to a `tools/list` says of headers.
 
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::schema::ANNOTATION;
 use super::tools::{InvalidTool, ToolHeaders};
 use crate::error::Preview;
-use crate::raw_json::members;
+use crate::raw_json::{Scanner, text};
 use crate::{Event, JsonRpcMessage, RawJson};
 
 /// Learns from the page of a listing in `event`, the one at `cursor`, and takes the tools out of it whose annotations break
@@ -27,41 +25,80 @@ pub(super) fn page(tools: &ToolHeaders, cursor: Option<&str>, mut event: Event) 
     event
 }
 
-/// Of a tool's description, what matters here.
-#[derive(Default)]
-struct Description<'t> {
-    name: Option<String>,
+/// Of a tool's definition, what matters here.
+struct Tool<'t> {
+    text: &'t str,
+    name: Option<&'t str>,
     schema: Option<&'t str>,
+}
+
+/// Of a page of a listing, the same: found in one pass.
+#[derive(Default)]
+struct Page<'t> {
+    tools: Vec<Tool<'t>>,
+    next: Option<&'t str>,
+}
+
+impl<'t> Page<'t> {
+    /// `None`: it has no list of tools.
+    fn read(result: &'t str) -> Option<Self> {
+        let (mut tools, mut next) = (None, None);
+        let mut scanner = Scanner::new(result);
+        scanner.space();
+        scanner.object(|name, scanner| {
+            match name {
+                "tools" if scanner.peek() == Some(b'[') => tools = Some(Self::list(scanner)?),
+                "nextCursor" => next = Some(scanner.value()?),
+                _ => drop(scanner.value()?),
+            }
+            Some(())
+        })?;
+        Some(Self { tools: tools?, next })
+    }
+
+    fn list(scanner: &mut Scanner<'t>) -> Option<Vec<Tool<'t>>> {
+        let mut tools = Vec::new();
+        scanner.array(|scanner| {
+            let start = scanner.here();
+            let (mut name, mut schema) = (None, None);
+            if scanner.peek() == Some(b'{') {
+                scanner.object(|member, scanner| {
+                    let value = scanner.value()?;
+                    match member {
+                        "name" => name = Some(value),
+                        "inputSchema" => schema = Some(value),
+                        _ => {}
+                    }
+                    Some(())
+                })?;
+            } else {
+                scanner.value()?;
+            }
+            tools.push(Tool { text: scanner.since(start)?, name, schema });
+            Some(())
+        })?;
+        Some(tools)
+    }
 }
 
 /// Returns the result without the tools that are refused; `None`: all may stay, and it is left as it is.
 fn read(tools: &ToolHeaders, cursor: Option<&str>, result: &RawJson) -> Option<RawJson> {
-    let text = result.as_str();
-    let (mut list, mut next) = (None, None);
-    members(text, |name, value| match name {
-        "tools" => list = Some(value),
-        "nextCursor" => next = serde_json::from_str::<Option<String>>(value).ok().flatten(),
-        _ => {}
-    })
-    .ok()?;
-    let list: Vec<&RawValue> = Vec::deserialize(&mut serde_json::Deserializer::from_str(list?)).ok()?;
+    let page = Page::read(result.as_str())?;
     let listing = tools.begin_page(cursor);
-    let keeps: Vec<bool> = list.iter().map(|tool| keep(tools, tool, listing)).collect();
-    tools.end_page(listing, next);
-    if keeps.iter().all(|keep| *keep) { None } else { without(text, &list, &keeps) }
+    let keeps: Vec<bool> = page.tools.iter().map(|tool| keep(tools, tool, listing)).collect();
+    tools.end_page(
+        listing,
+        page.next.and_then(|next| serde_json::from_str::<Option<String>>(next).ok().flatten()),
+    );
+    let list: Vec<&str> = page.tools.iter().map(|tool| tool.text).collect();
+    if keeps.iter().all(|keep| *keep) { None } else { without(result.as_str(), &list, &keeps) }
 }
 
 /// Whether a tool may stay.
-fn keep(tools: &ToolHeaders, tool: &RawValue, listing: Option<u64>) -> bool {
-    let mut found = Description::default();
-    let read = members(tool.get(), |name, value| match name {
-        "name" => found.name = serde_json::from_str(value).ok(),
-        "inputSchema" => found.schema = Some(value),
-        _ => {}
-    });
-    let (Ok(()), Description { name: Some(name), schema }) = (read, found) else { return true };
+fn keep(tools: &ToolHeaders, tool: &Tool<'_>, listing: Option<u64>) -> bool {
+    let Some(name) = tool.name.and_then(text) else { return true };
     // Most tools have none. A key may be written with escapes.
-    let schema = schema.filter(|schema| schema.contains(ANNOTATION) || schema.contains("\\u"));
+    let schema = tool.schema.filter(|schema| schema.contains(ANNOTATION) || schema.contains("\\u"));
     let Some(schema) = schema else {
         tools.forget(&name);
         return true;
@@ -85,8 +122,8 @@ fn keep(tools: &ToolHeaders, tool: &RawValue, listing: Option<u64>) -> bool {
 }
 
 /// The result without some of the tools in its `list`; all else is copied as it is.
-fn without(text: &str, list: &[&RawValue], keeps: &[bool]) -> Option<RawJson> {
-    let at = |part: &RawValue| (part.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize);
+fn without(text: &str, list: &[&str], keeps: &[bool]) -> Option<RawJson> {
+    let at = |part: &str| (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
     let (first, last) = (list.first()?, list.last()?);
     let mut filtered = String::with_capacity(text.len());
     filtered.push_str(text.get(..at(first)?)?);
@@ -99,11 +136,11 @@ fn without(text: &str, list: &[&RawValue], keeps: &[bool]) -> Option<RawJson> {
                 // What stands between it and the tool before.
                 filtered.push_str(text.get(end..start)?);
             }
-            filtered.push_str(tool.get());
+            filtered.push_str(tool);
             is_empty = false;
         }
-        end = start + tool.get().len();
+        end = start + tool.len();
     }
-    filtered.push_str(text.get(at(last)? + last.get().len()..)?);
+    filtered.push_str(text.get(at(last)? + last.len()..)?);
     RawJson::parse(filtered).ok()
 }

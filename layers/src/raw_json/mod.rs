@@ -2,6 +2,7 @@
 
 mod scan;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use serde::ser::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use self::scan::Scanner;
+pub(crate) use self::scan::Scanner;
 
 /// One complete JSON value, kept as its text.
 ///
@@ -131,24 +132,10 @@ pub(crate) fn members<'a>(
 fn visit_members<'a>(object: &'a str, mut visit: impl FnMut(&str, &'a str)) -> Option<()> {
     let mut scanner = Scanner::new(object);
     scanner.space();
-    scanner.byte(b'{')?;
-    scanner.space();
-    if scanner.byte(b'}').is_none() {
-        loop {
-            let name = scanner.name()?;
-            let value = scanner.value()?;
-            match name.has_escapes {
-                false => visit(name.inner, value),
-                true => visit(&unescape(name.inner), value),
-            }
-            scanner.space();
-            if scanner.byte(b',').is_none() {
-                break;
-            }
-            scanner.space();
-        }
-        scanner.byte(b'}')?;
-    }
+    scanner.object(|name, scanner| {
+        visit(name, scanner.value()?);
+        Some(())
+    })?;
     scanner.end()
 }
 
@@ -170,16 +157,24 @@ fn why_not(text: &str) -> serde_json::Error {
     }
 }
 
-/// The text of a JSON string, sliced out of `text` unless it has escapes; `None` for any other value.
-pub(crate) fn string(text: &ByteString, value: &str) -> Option<ByteString> {
+/// The meaning of a JSON string; `None` for any other value.
+pub(crate) fn text(value: &str) -> Option<Cow<'_, str>> {
     let mut scanner = Scanner::new(value);
     scanner.space();
     let string = scanner.string()?;
     match string.has_escapes {
-        false => Some(text.slice_ref(string.inner)),
+        false => Some(string.inner.into()),
         // Half of a surrogate pair is no text.
         true => serde_json::from_str::<String>(value).ok().map(Into::into),
     }
+}
+
+/// The same, sliced out of `owner`, which `value` is a part of, unless it has escapes.
+pub(crate) fn string(owner: &ByteString, value: &str) -> Option<ByteString> {
+    text(value).map(|meaning| match meaning {
+        Cow::Borrowed(meaning) => owner.slice_ref(meaning),
+        Cow::Owned(meaning) => meaning.into(),
+    })
 }
 
 /// The meaning of a name that has escapes. Half of a surrogate pair, which JSON allows, becomes replacement characters.

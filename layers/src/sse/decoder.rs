@@ -18,7 +18,7 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 pub struct Frame {
     /// The last `id` line without NUL, `None` if there was none. Empty resets the stream's last event id.
     pub id: Option<Bytes>,
-    /// The event type, never empty. `None` stands for the default type, `message`.
+    /// The event type, never empty. `None` stands for the default type, `message`, whether it was named or not.
     pub event: Option<Bytes>,
     /// The `data` lines joined with LF, `None` if there were none. A browser ignores an event of empty data.
     pub data: Option<Bytes>,
@@ -170,7 +170,9 @@ impl Decoder {
                 chunk.advance(1);
                 continue;
             }
-            let Some(end) = memchr2(b'\r', b'\n', chunk) else {
+            // Every block has a blank line, for which a search would be long.
+            let is_blank = first == b'\n' || first == b'\r';
+            let Some(end) = (if is_blank { Some(0) } else { memchr2(b'\r', b'\n', chunk) }) else {
                 self.carry(chunk)?;
                 break;
             };
@@ -233,13 +235,15 @@ impl Decoder {
         self.check(line.len() + 1)?;
         self.size += line.len() + 1;
 
-        let mut parts = line.splitn(2, |&byte| byte == b':');
-        let name = parts.next().unwrap_or_default();
-        let value = parts.next().unwrap_or_default();
+        let colon = if line.starts_with(b"data:") { Some(4) } else { memchr(b':', line) };
+        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
+        let value = value.strip_prefix(b":").unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
             b"data" => self.data(owner, value),
-            b"event" => self.frame.event = (!value.is_empty()).then(|| owner.slice_ref(value)),
+            // The default, which most servers name.
+            b"event" if value.is_empty() || value == b"message" => self.frame.event = None,
+            b"event" => self.frame.event = Some(owner.slice_ref(value)),
             // WHATWG HTML §9.2.6: an id with NUL is ignored, and so does not hide an earlier one.
             b"id" if memchr(0, value).is_none() => self.frame.id = Some(owner.slice_ref(value)),
             b"retry" => self.frame.retry = milliseconds(value).or(self.frame.retry),
