@@ -67,30 +67,34 @@ impl<'t> Scanner<'t> {
     }
 
     pub(super) fn string(&mut self) -> Option<Quoted<'t>> {
+        let start = self.at + 1;
+        let has_escapes = self.quoted()?;
+        Some(Quoted { inner: self.text.get(start..self.at - 1)?, has_escapes })
+    }
+
+    /// The same, to be left out. Returns whether it has escapes.
+    fn quoted(&mut self) -> Option<bool> {
         self.byte(b'"')?;
-        let start = self.at;
+        let text = self.text.as_bytes();
         let mut has_escapes = false;
         loop {
-            self.at = special(self.text.as_bytes(), self.at);
-            match self.peek()? {
-                b'"' => break,
+            let at = special(text, self.at);
+            match text.get(at)? {
+                b'"' => {
+                    self.at = at + 1;
+                    return Some(has_escapes);
+                }
                 b'\\' => has_escapes = true,
                 // RFC 8259 §7: control characters must be escaped.
                 _ => return None,
             }
-            self.at += 1;
-            match self.peek()? {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
-                b'u' => {
-                    let digits = self.text.as_bytes().get(self.at + 1..self.at + 5)?;
-                    self.at += digits.iter().all(u8::is_ascii_hexdigit).then_some(5)?;
-                }
-                _ => return None,
-            }
+            self.at = at
+                + match text.get(at + 1)? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 2,
+                    b'u' => text.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit).then_some(6)?,
+                    _ => return None,
+                };
         }
-        let inner = self.text.get(start..self.at)?;
-        self.at += 1;
-        Some(Quoted { inner, has_escapes })
     }
 
     /// Any value, as its text.
@@ -100,7 +104,7 @@ impl<'t> Scanner<'t> {
         loop {
             match self.peek()? {
                 b'"' => {
-                    self.string()?;
+                    self.quoted()?;
                 }
                 bracket @ (b'{' | b'[') if !open.is_full() => {
                     let is_object = bracket == b'{';
@@ -109,7 +113,7 @@ impl<'t> Scanner<'t> {
                     if self.byte(if is_object { b'}' } else { b']' }).is_none() {
                         open.push(is_object);
                         if is_object {
-                            self.name()?;
+                            self.skip_name()?;
                         }
                         continue;
                     }
@@ -128,7 +132,7 @@ impl<'t> Scanner<'t> {
                         self.at += 1;
                         self.space();
                         if is_object {
-                            self.name()?;
+                            self.skip_name()?;
                         }
                         break;
                     }
@@ -203,10 +207,20 @@ impl<'t> Scanner<'t> {
     /// A member's name, up to its value.
     fn name(&mut self) -> Option<Quoted<'t>> {
         let name = self.string()?;
+        self.colon()?;
+        Some(name)
+    }
+
+    fn skip_name(&mut self) -> Option<()> {
+        self.quoted()?;
+        self.colon()
+    }
+
+    fn colon(&mut self) -> Option<()> {
         self.space();
         self.byte(b':')?;
         self.space();
-        Some(name)
+        Some(())
     }
 
     /// A value that is nested more deeply than can be kept track of here.
