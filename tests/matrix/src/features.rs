@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::relay::Relay;
 use http::Uri;
-use mcp_streamable_http_interop::Relay;
 use serde_json::json;
 
 use crate::Result;

@@ -1,7 +1,7 @@
 //! The servers, and what to call on each to see a feature.
 
+use crate::processes::Server;
 use http::Uri;
-use mcp_streamable_http_interop::Server;
 use serde_json::json;
 
 use crate::Result;
