@@ -37,7 +37,11 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// # let _ = backoff;
 /// ```
 #[derive(Clone)]
-pub struct Backoff {
+pub struct Backoff(Arc<Knobs>);
+
+/// Shared, as every stream that can be taken up again has them.
+#[derive(Clone)]
+struct Knobs {
     base: Duration,
     max_wait: Duration,
     min_retry: Duration,
@@ -53,7 +57,7 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self {
+        Self(Arc::new(Knobs {
             base: Duration::from_secs(1),
             max_wait: Duration::from_secs(30),
             min_retry: Duration::from_millis(50),
@@ -64,7 +68,7 @@ impl Default for Backoff {
             jitter: 0.5,
             retry_jitter: 0.1,
             random: random(Source::System(RandomState::new())),
-        }
+        }))
     }
 }
 
@@ -72,47 +76,47 @@ impl Backoff {
     /// The first wait where the server asks for none; 1 s by default.
     #[must_use]
     pub fn base(self, base: Duration) -> Self {
-        Self { base, ..self }
+        self.with(|knobs| knobs.base = base)
     }
 
     /// The longest wait of our own, without its random part; 30 s by default. A server may ask for a longer one.
     #[must_use]
     pub fn max_wait(self, max_wait: Duration) -> Self {
-        Self { max_wait, ..self }
+        self.with(|knobs| knobs.max_wait = max_wait)
     }
 
     /// The shortest wait that a server can ask for; 50 ms by default. `retry: 0` must not make anyone spin.
     #[must_use]
     pub fn min_retry(self, min_retry: Duration) -> Self {
-        Self { min_retry, ..self }
+        self.with(|knobs| knobs.min_retry = min_retry)
     }
 
     /// The longest wait that a server can ask for, with `retry:` or `Retry-After`; 5 min by default. What asks for more
     /// fails, with the value in its error; a stream that is never given up, as the listening one, waits so long and no longer.
     #[must_use]
     pub fn max_retry(self, max_retry: Duration) -> Self {
-        Self { max_retry, ..self }
+        self.with(|knobs| knobs.max_retry = max_retry)
     }
 
     /// The shortest wait after the status 409, which says that the server still takes an earlier stream for open; 5 s by
     /// default.
     #[must_use]
     pub fn conflict_wait(self, conflict_wait: Duration) -> Self {
-        Self { conflict_wait, ..self }
+        self.with(|knobs| knobs.conflict_wait = conflict_wait)
     }
 
     /// How many attempts may fail, one after the other without progress, before it is given up; 5 by default. 0: nothing
     /// is sent again.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
-        Self { attempts, ..self }
+        self.with(|knobs| knobs.attempts = attempts)
     }
 
     /// How many times in a row a server that has asked to be polled is polled after the wait that it asked for, without
     /// that it has a message; 5 by default. Then the waits double.
     #[must_use]
     pub fn quick_polls(self, polls: u32) -> Self {
-        Self { quick_polls: polls, ..self }
+        self.with(|knobs| knobs.quick_polls = polls)
     }
 
     /// The largest random part of a wait: of our own, and of one that the server asks for; 0.5 and 0.1 by default. They are
@@ -120,65 +124,70 @@ impl Backoff {
     #[must_use]
     pub fn jitter(self, own: f64, retry: f64) -> Self {
         let sane = |fraction: f64| if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 };
-        Self { jitter: sane(own), retry_jitter: sane(retry), ..self }
+        self.with(|knobs| (knobs.jitter, knobs.retry_jitter) = (sane(own), sane(retry)))
     }
 
     /// Draws the random parts from a source that begins the same every time.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
-        Self { random: random(Source::Seed(seed)), ..self }
+        self.with(|knobs| knobs.random = random(Source::Seed(seed)))
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut Knobs)) -> Self {
+        set(Arc::make_mut(&mut self.0));
+        self
     }
 
     /// The wait number `n` since there was progress, from 0 on. `retry` is what the server has asked for.
     pub(crate) fn wait(&self, retry: Option<Duration>, n: u32) -> Duration {
-        let base = retry.map_or(self.base, |retry| retry.max(self.min_retry));
+        let base = retry.map_or(self.0.base, |retry| retry.max(self.0.min_retry));
         let factor = 1_u32.checked_shl(n).unwrap_or(u32::MAX);
-        let wait = base.saturating_mul(factor).min(base.max(self.max_wait)).max(SHORTEST);
-        self.spread(wait, if retry.is_some() { self.retry_jitter } else { self.jitter })
+        let wait = base.saturating_mul(factor).min(base.max(self.0.max_wait)).max(SHORTEST);
+        self.spread(wait, if retry.is_some() { self.0.retry_jitter } else { self.0.jitter })
     }
 
     /// The wait before the poll number `n` in a row that brings no message, from 0 on.
     pub(crate) fn poll_wait(&self, retry: Duration, n: u32) -> Duration {
-        self.wait(Some(retry), n.saturating_sub(self.quick_polls.saturating_sub(1)))
+        self.wait(Some(retry), n.saturating_sub(self.0.quick_polls.saturating_sub(1)))
     }
 
     /// The wait, if the server's answer says how long at least.
     pub(crate) fn at_least(&self, wait: Duration, asked: Option<Duration>, is_conflict: bool) -> Duration {
-        let asked = asked.map_or(Duration::ZERO, |asked| self.spread(asked, self.retry_jitter));
-        let conflict = if is_conflict { self.conflict_wait } else { Duration::ZERO };
+        let asked = asked.map_or(Duration::ZERO, |asked| self.spread(asked, self.0.retry_jitter));
+        let conflict = if is_conflict { self.0.conflict_wait } else { Duration::ZERO };
         wait.max(asked).max(conflict)
     }
 
     /// Whether the server asks for a longer wait than it may.
     pub(crate) fn is_too_long(&self, asked: Duration) -> bool {
-        asked > self.max_retry
+        asked > self.0.max_retry
     }
 
     pub(crate) fn longest_retry(&self) -> Duration {
-        self.max_retry
+        self.0.max_retry
     }
 
     fn spread(&self, wait: Duration, fraction: f64) -> Duration {
-        let random = self.random.lock().unwrap_or_else(PoisonError::into_inner).next_f64();
+        let random = self.0.random.lock().unwrap_or_else(PoisonError::into_inner).next_f64();
         wait.saturating_add(wait.mul_f64(random * fraction))
     }
 
     pub(crate) fn max_attempts(&self) -> u32 {
-        self.attempts
+        self.0.attempts
     }
 }
 
 impl fmt::Debug for Backoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backoff")
-            .field("base", &self.base)
-            .field("max_wait", &self.max_wait)
-            .field("min_retry", &self.min_retry)
-            .field("max_retry", &self.max_retry)
-            .field("conflict_wait", &self.conflict_wait)
-            .field("attempts", &self.attempts)
-            .field("quick_polls", &self.quick_polls)
-            .field("jitter", &(self.jitter, self.retry_jitter))
+            .field("base", &self.0.base)
+            .field("max_wait", &self.0.max_wait)
+            .field("min_retry", &self.0.min_retry)
+            .field("max_retry", &self.0.max_retry)
+            .field("conflict_wait", &self.0.conflict_wait)
+            .field("attempts", &self.0.attempts)
+            .field("quick_polls", &self.0.quick_polls)
+            .field("jitter", &(self.0.jitter, self.0.retry_jitter))
             .finish_non_exhaustive()
     }
 }

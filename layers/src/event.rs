@@ -28,7 +28,7 @@ pub struct Event {
     /// The connection has ended, and another is to go on with the stream; whoever no longer needs it may leave it at that.
     pub(crate) is_break: bool,
     /// The id of the batch that the message is part of, where that counts after a later one.
-    pub(crate) within: Option<ByteString>,
+    pub(crate) within: Option<Box<ByteString>>,
 }
 
 impl Event {

@@ -5,12 +5,13 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::Stream;
 use mcp_streamable_http::channel::{Channel, Incoming, Receiver, Sender, Until};
 use mcp_streamable_http::error::{BoxError, TooLarge, UnexpectedContent, UnexpectedStatus};
 use mcp_streamable_http::layers::probe::shows_legacy;
-use mcp_streamable_http::options::Once;
+use mcp_streamable_http::options::{Deadline, Once};
 use mcp_streamable_http::{Error, JsonRpcError, JsonRpcMessage};
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -23,6 +24,9 @@ use tokio::sync::mpsc;
 use crate::TransportError;
 use crate::closed::stream_closed;
 use crate::message::{Unreadable, error_data, inbound, outbound};
+
+/// How long a `server/discover` may take. rmcp itself has a bound for it in `Auto` only.
+const DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A [`Channel`] as a transport of rmcp's: made by [`IntoRmcp::into_rmcp`](crate::IntoRmcp::into_rmcp).
 ///
@@ -163,8 +167,12 @@ impl Transport<RoleClient> for RmcpTransport {
             _ => {}
         }
         let deliver = |message: JsonRpcMessage| {
-            // An answer of another era may look like one that is worth another try.
-            let message = if let Sent::Discover(_) = sent { message.with(Once) } else { message };
+            let message = match sent {
+                // An answer of another era may look like one that is worth another try. And rmcp reads nothing while it
+                // waits, so a server that says too much before its answer would be waited for for ever.
+                Sent::Discover(_) => message.with(Once).with(Deadline::within(DISCOVERY)),
+                _ => message,
+            };
             Ok::<_, BoxError>(self.sender.deliver(message, sent.until())?)
         };
         let delivery = outbound(&message).and_then(deliver);

@@ -110,7 +110,7 @@ impl Trail {
     pub(crate) fn pass(&mut self, event: Event) -> Option<Event> {
         self.retry = event.retry.or(self.retry);
         let within = event.within.as_ref().filter(|_| self.is_resumed);
-        let mut is_known = within.is_some_and(|id| self.delivered.contains(&self.hasher.hash_one(&**id)));
+        let mut is_known = within.is_some_and(|id| self.delivered.contains(&self.hasher.hash_one(&***id)));
         if let Some(id) = &event.id {
             is_known = self.remember(id);
             self.note_position(id);

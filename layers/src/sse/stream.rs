@@ -102,7 +102,9 @@ where
             correlate_batch(&mut batch, id);
         }
         let items = self.exchange.items(self.status, batch, text);
-        self.queue.extend(items.map(|item| item.map(|event| Event { within: position.id.clone(), ..event })));
+        self.queue.extend(
+            items.map(|item| item.map(|event| Event { within: position.id.clone().map(Box::new), ..event })),
+        );
         // The position counts when all of the batch was delivered.
         match self.queue.back_mut() {
             Some(Ok(last)) => (last.id, last.retry) = (position.id, position.retry),

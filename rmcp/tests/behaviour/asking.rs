@@ -122,6 +122,18 @@ async fn nor_one_that_breaks_off_in_the_middle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_talks_without_end_before_it_answers_is_given_up() {
+    let mut server = Server::manual();
+    let transport = server.transport();
+    let starting =
+        tokio::spawn(async move { ().serve_with_lifecycle(transport.into_rmcp(), discover()).await });
+    let asked = server.expect("server/discover").await.open();
+    (0..1000).for_each(|_| asked.send(&log()));
+    let error = in_time(starting).await.unwrap().unwrap_err();
+    assert!(TransportError::of_startup(&error).unwrap().error().is_timeout(), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_modern_refusal_is_final() {
     for code in [-32020, -32021] {
         let server = legacy_with(move |seen| {
