@@ -109,7 +109,6 @@ pub struct Stack {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is not moved")]
 enum Sender {
     Transport(StreamableHttp),
     Bare(Memory),

@@ -80,6 +80,10 @@ impl Sent {
     }
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "none lives for longer than a step; how large depends on rmcp's features"
+)]
 enum Next {
     Answer(ServerJsonRpcMessage),
     Heard(Result<Incoming, Error>),
