@@ -44,7 +44,8 @@ pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
 /// The same headers, as small as they can be, and with nothing that is shared.
 pub(crate) fn detached(headers: &HeaderMap) -> HeaderMap {
     let mut values = BytesMut::with_capacity(headers.values().map(HeaderValue::len).sum());
-    let mut detached = HeaderMap::with_capacity(headers.len());
+    // By names: a map has no bound on the values of one, but panics if it is to have room for too many names.
+    let mut detached = HeaderMap::with_capacity(headers.keys_len());
     for (name, value) in headers {
         values.extend_from_slice(value.as_bytes());
         if let Ok(mut copy) = HeaderValue::from_maybe_shared(values.split().freeze()) {
@@ -53,4 +54,22 @@ pub(crate) fn detached(headers: &HeaderMap) -> HeaderMap {
         }
     }
     detached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detached_headers_are_the_same_however_many_there_are() {
+        let mut headers = HeaderMap::new();
+        headers.insert("a", HeaderValue::from_static("1"));
+        for _ in 0..40_000 {
+            headers.append(header::SET_COOKIE, HeaderValue::from_static("b=c"));
+        }
+        mark_sensitive(&mut headers);
+        let detached = detached(&headers);
+        assert_eq!(detached, headers);
+        assert!(detached.values().all(HeaderValue::is_sensitive));
+    }
 }

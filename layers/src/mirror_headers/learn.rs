@@ -90,8 +90,11 @@ fn read(tools: &ToolHeaders, cursor: Option<&str>, result: &RawJson) -> Option<R
         listing,
         page.next.and_then(|next| serde_json::from_str::<Option<String>>(next).ok().flatten()),
     );
+    if keeps.iter().all(|keep| *keep) {
+        return None;
+    }
     let list: Vec<&str> = page.tools.iter().map(|tool| tool.text).collect();
-    if keeps.iter().all(|keep| *keep) { None } else { without(result.as_str(), &list, &keeps) }
+    without(result.as_str(), &list, &keeps)
 }
 
 /// Whether a tool may stay.

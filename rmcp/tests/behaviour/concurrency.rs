@@ -1,6 +1,49 @@
 //! Many calls at once.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use mcp_streamable_http_rmcp::IntoRmcp;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, PingRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::json;
+
 use crate::common::*;
+use crate::support::Server;
+
+fn ping(id: i64) -> ClientJsonRpcMessage {
+    ClientJsonRpcMessage::request(ClientRequest::PingRequest(PingRequest::default()), RequestId::Number(id))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_on_its_way_before_the_future_of_its_sending_is_polled() {
+    let mut server = Server::manual();
+    let mut transport = server.transport().into_rmcp();
+    let sending = Transport::<RoleClient>::send(&mut transport, ping(7));
+    let ping = server.expect("ping").await;
+    assert!(ping.seen.has_id(7));
+    ping.result(json!({}));
+    // It borrows nothing of the transport, and so can live anywhere.
+    soon(tokio::spawn(sending)).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_message_can_be_given_up_without_losing_one() {
+    let mut server = Server::manual();
+    let mut transport = server.transport().into_rmcp();
+    for id in 1..20 {
+        let _sending = Transport::<RoleClient>::send(&mut transport, ping(id));
+        let ping = server.expect("ping").await;
+        // As a lost branch of a `select!` does.
+        assert!(pin!(transport.receive()).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        ping.result(json!({}));
+        let answer = soon(transport.receive()).await.unwrap();
+        let ServerJsonRpcMessage::Response(answer) = answer else { panic!("{answer:?}") };
+        assert_eq!(answer.id, RequestId::Number(id));
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn calls_neither_wait_for_each_other_nor_get_each_others_answers() {

@@ -113,8 +113,9 @@ fn every_byte_is_seen_wherever_it_is() {
 #[test]
 fn escapes_mean_what_they_mean_to_serde_json() {
     let text = r#""\"\\\/\b\f\n\r\t\u00fc\ud83e\udd80 ü""#;
-    let inner = Scanner::new(text).string().unwrap().inner;
-    assert_eq!(super::super::unescape(inner), serde_json::from_str::<String>(text).unwrap());
+    let meant = Scanner::new(text).string().map(|string| super::super::unescape(string.inner));
+    assert!(meant.is_some());
+    assert_eq!(meant, serde_json::from_str::<String>(text).ok());
     assert_eq!(super::super::unescape(r"half \ud83e"), "half \u{fffd}\u{fffd}\u{fffd}");
 }
 
