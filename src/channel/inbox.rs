@@ -198,8 +198,11 @@ impl Inbox {
     /// Tells of a failure whose `Delivery` was dropped with it inside.
     pub(super) fn fail_late(&self, id: &RequestId, error: Error) {
         let mut state = self.lock();
-        state.refused += 1;
-        state.push(Queued::Refusal(Incoming::failed(id, error)));
+        // Room for all that can have been accepted and not been read since, and for as many over the limit as are answered.
+        if state.refused < self.0.max_in_flight.max(1).saturating_mul(3) {
+            state.refused += 1;
+            state.push(Queued::Refusal(Incoming::failed(id, error)));
+        }
     }
 
     /// A response on the listening stream. If its request is in flight this is the answer, and what its own stream brings

@@ -184,3 +184,18 @@ async fn a_failure_that_was_not_taken_is_an_answer() {
     assert_eq!(failure(&next(&mut channel).await), -32603);
     silent(&mut channel).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn refusals_that_nobody_follows_do_not_pile_up() {
+    let mut server = Server::manual();
+    let mut channel = server.transport().channel_with(ChannelOptions::default().max_in_flight(1));
+    let _in_flight = deliver(&channel, call(1), Until::Answered);
+    let _call = server.expect("call").await;
+    for id in 2..1000 {
+        drop(deliver(&channel, call(id), Until::Answered));
+    }
+    for id_of_answer in 2..5 {
+        assert_eq!(id(&next(&mut channel).await), id_of_answer);
+    }
+    silent(&mut channel).await;
+}
