@@ -131,7 +131,7 @@ impl<S> Envelope<S> {
         let stamp = stamp(message, extra)?;
         let era = || match (&stamp, message.extensions().get::<Pinned>()) {
             (Some(version), _) => version.era(),
-            (None, Some(pinned)) => pinned.version.as_ref().map_or(Era::Legacy, ProtocolVersion::era),
+            (None, Some(pinned)) => pinned.era(),
             (None, None) => self.session.era(),
         };
         if message.as_response().is_some() && era() == Era::Modern {

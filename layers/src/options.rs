@@ -34,12 +34,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use tokio::time::{Instant, Sleep};
 
 use crate::error::TimedOut;
 use crate::session::SessionMark;
-use crate::{ProtocolVersion, RequestId};
+use crate::{Era, ProtocolVersion, RequestId};
 
 /// HTTP headers for one message's POST.
 ///
@@ -146,10 +146,32 @@ pub struct WireId(
 /// The session that a request belongs to. What carries it is sent in that session, or refused with
 /// [`SessionExpired`](crate::error::SessionExpired) if that is over: see [`Session::pin`](crate::Session::pin).
 #[derive(Clone)]
-pub struct Pinned {
-    pub(crate) mark: SessionMark,
+pub struct Pinned(pub(crate) Arc<SessionMark>);
+
+impl Pinned {
+    pub(crate) fn id(&self) -> Option<&HeaderValue> {
+        self.0.id.as_ref()
+    }
+
     /// What is sent in it is stamped with this, whatever the connection speaks by then.
-    pub(crate) version: Option<ProtocolVersion>,
+    pub(crate) fn version(&self) -> Option<&ProtocolVersion> {
+        self.0.version.as_ref()
+    }
+
+    /// The era that it was in.
+    pub(crate) fn era(&self) -> Era {
+        self.version().map_or(Era::Legacy, ProtocolVersion::era)
+    }
+
+    /// The same session under another version.
+    pub(crate) fn at(self, version: ProtocolVersion) -> Self {
+        if self.version() == Some(&version) {
+            return self;
+        }
+        let mut mark = Arc::unwrap_or_clone(self.0);
+        mark.version = Some(version);
+        Self(Arc::new(mark))
+    }
 }
 
 impl fmt::Debug for Pinned {

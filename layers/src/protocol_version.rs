@@ -34,7 +34,10 @@ pub use crate::refusable::ResponseFuture;
 
 use crate::error::BoxError;
 use crate::headers::MCP_PROTOCOL_VERSION;
-use crate::{Payload, Session};
+use crate::{Era, Payload, Session};
+
+/// How many headers follow the version in the modern era.
+const ADDED_BELOW: usize = 8;
 
 /// Applies [`StampVersion`]: see the [module's documentation](self).
 #[derive(Clone, Debug)]
@@ -90,6 +93,11 @@ where
             Err(error) => return ResponseFuture::refused(error),
         };
         if let Some(version) = version {
+            if version.era() == Era::Modern {
+                // A map that grows on the way is hashed anew: this one gets the method and perhaps a name, and what the
+                // client adds.
+                let _ = request.headers_mut().try_reserve(ADDED_BELOW);
+            }
             request.headers_mut().insert(MCP_PROTOCOL_VERSION, version.to_header());
         }
         ResponseFuture::called(self.inner.call(request))

@@ -147,8 +147,7 @@ impl RetryPolicy {
                     || find::<InvalidMessage>(&**error).is_some()
                     || find::<SessionExpired>(&**error).is_some()
                     || find::<NoToken>(&**error).is_some();
-                let is_legacy =
-                    || self.session.version_of(request).is_none_or(|version| version.era() == Era::Legacy);
+                let is_legacy = || self.session.era_of(request) == Era::Legacy;
                 if is_ours || self.was_broken || !is_repeatable(request) || !is_legacy() {
                     return None;
                 }

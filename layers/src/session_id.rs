@@ -47,7 +47,7 @@ use crate::headers::MCP_SESSION_ID;
 use crate::options::{ExtraHeaders, Pinned, WireId};
 use crate::raw_json::{members, string};
 use crate::refusable::Refusable;
-use crate::session::{Handshake, Outside};
+use crate::session::{Handshake, Outside, own_version};
 use crate::{Era, Event, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson, Session};
 
 /// Applies [`SetSessionId`]: see the [module's documentation](self).
@@ -122,17 +122,18 @@ where
                 extra.map(|extra| message.extensions_mut().insert(extra));
                 Role::Initialize { handshake, request: Box::new(message) }
             }
-            _ if self.session.version_of(&request).is_some_and(|version| version.era() == Era::Modern) => {
-                Role::None
-            }
+            _ if self.session.era_of(&request) == Era::Modern => Role::None,
             _ if request.extensions().get().is_some_and(|pinned| !self.session.is_current(pinned)) => {
                 return self.refuse();
             }
             _ => match self.session.claim() {
                 Some(session) => {
                     // Whatever goes on with its stream speaks what it spoke.
-                    let session = Pinned { version: self.session.version_of(&request), ..session };
-                    if let Some(id) = session.mark.id() {
+                    let session = match own_version(&request) {
+                        Some(version) => session.at(version),
+                        None => session,
+                    };
+                    if let Some(id) = session.id() {
                         request.headers_mut().insert(MCP_SESSION_ID, id.clone());
                     }
                     let is_request =
@@ -195,7 +196,7 @@ where
                 Ok(begin(this.session.clone(), handshake, *request, response))
             }
             Role::Member { session: sent_in, method, is_request } => {
-                let mut response = match sent_in.mark.id() {
+                let mut response = match sent_in.id() {
                     Some(id) => continue_in(this.session, id, &method, is_request, response)?,
                     None => response,
                 };

@@ -28,43 +28,63 @@ pub struct ProtocolVersion(Repr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    Known(&'static str),
+    Known(&'static Revision),
     /// Visible ASCII, as [`ProtocolVersion::from_header`] checked.
     Other(HeaderValue),
 }
 
-/// Every revision of the legacy era. A version that is none of them is modern, so that a revision which this crate
-/// does not know yet is spoken to like the newest that it does know.
-const LEGACY: [&str; 5] = ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-const NEWEST: &str = "2026-07-28";
+/// One that was published.
+#[derive(PartialEq, Eq, Hash)]
+struct Revision {
+    text: &'static str,
+    era: Era,
+}
+
+const fn legacy(text: &'static str) -> Revision {
+    Revision { text, era: Era::Legacy }
+}
+
+/// A version that is none of them is modern, so that a revision which this crate does not know yet is spoken to like the
+/// newest that it does know.
+static KNOWN: [Revision; 6] = [
+    legacy("2024-10-07"),
+    legacy("2024-11-05"),
+    legacy("2025-03-26"),
+    legacy("2025-06-18"),
+    legacy("2025-11-25"),
+    Revision { text: "2026-07-28", era: Era::Modern },
+];
 
 impl ProtocolVersion {
     /// Revision 2025-03-26, the first with Streamable HTTP.
-    pub const V2025_03_26: Self = Self(Repr::Known("2025-03-26"));
+    pub const V2025_03_26: Self = Self(Repr::Known(&KNOWN[2]));
     /// Revision 2025-06-18, the first with the `MCP-Protocol-Version` header.
-    pub const V2025_06_18: Self = Self(Repr::Known("2025-06-18"));
+    pub const V2025_06_18: Self = Self(Repr::Known(&KNOWN[3]));
     /// Revision 2025-11-25, the last of the legacy era.
-    pub const V2025_11_25: Self = Self(Repr::Known("2025-11-25"));
+    pub const V2025_11_25: Self = Self(Repr::Known(&KNOWN[4]));
     /// Revision 2026-07-28, the first of the modern era.
-    pub const V2026_07_28: Self = Self(Repr::Known(NEWEST));
+    pub const V2026_07_28: Self = Self(Repr::Known(&KNOWN[5]));
 
     /// The version as text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Known(text) => text,
+            Repr::Known(revision) => revision.text,
             Repr::Other(value) => value.to_str().unwrap_or_default(),
         }
     }
 
     /// The era that it belongs to: every version that is none of the legacy ones is modern.
     pub fn era(&self) -> Era {
-        if LEGACY.contains(&self.as_str()) { Era::Legacy } else { Era::Modern }
+        match &self.0 {
+            Repr::Known(revision) => revision.era,
+            Repr::Other(_) => Era::Modern,
+        }
     }
 
     /// The version as the value of an `MCP-Protocol-Version` header.
     pub fn to_header(&self) -> HeaderValue {
         match &self.0 {
-            Repr::Known(text) => HeaderValue::from_static(text),
+            Repr::Known(revision) => HeaderValue::from_static(revision.text),
             Repr::Other(value) => value.clone(),
         }
     }
@@ -87,8 +107,7 @@ impl ProtocolVersion {
 }
 
 fn known(text: &str) -> Option<ProtocolVersion> {
-    let known = LEGACY.into_iter().chain([NEWEST]).find(|known| *known == text)?;
-    Some(ProtocolVersion(Repr::Known(known)))
+    KNOWN.iter().find(|known| known.text == text).map(|known| ProtocolVersion(Repr::Known(known)))
 }
 
 impl std::str::FromStr for ProtocolVersion {
@@ -132,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_the_five_are_legacy() {
-        for text in LEGACY {
+        for text in ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
             assert_eq!(text.parse::<ProtocolVersion>().unwrap().era(), Era::Legacy, "{text}");
         }
         for text in ["2026-07-28", "2027-01-01", "draft", "2025-11-26"] {

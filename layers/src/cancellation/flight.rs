@@ -10,8 +10,8 @@ use crate::error::{Cancelled, Error, Superseded};
 use crate::{Era, RequestId};
 
 /// The requests of one transport that wait for their responses, by id.
-#[derive(Clone, Default)]
-pub(super) struct Flights(Arc<Mutex<HashMap<RequestId, Arc<Flight>>>>);
+#[derive(Default)]
+pub(super) struct Flights(Mutex<HashMap<RequestId, Arc<Flight>>>);
 
 /// One request that waits for its response.
 #[derive(Debug)]
@@ -55,11 +55,14 @@ impl Flights {
     /// Removes a request, unless another has taken its place. Returns whether it was there.
     pub(super) fn remove(&self, flight: &Arc<Flight>) -> bool {
         let mut flights = self.lock();
-        let is_there = flights.get(&flight.id).is_some_and(|found| Arc::ptr_eq(found, flight));
-        if is_there {
-            flights.remove(&flight.id);
+        match flights.remove(&flight.id) {
+            Some(found) if Arc::ptr_eq(&found, flight) => true,
+            Some(other) => {
+                flights.insert(flight.id.clone(), other);
+                false
+            }
+            None => false,
         }
-        is_there
     }
 
     pub(super) fn len(&self) -> usize {

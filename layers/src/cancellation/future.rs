@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
@@ -54,18 +54,27 @@ where
         let CallProj::Open { call } = this.call.as_mut().project() else {
             return Poll::Ready(Ok(Reply::new(Expects::Acceptance, Events::EMPTY)));
         };
-        if let Some(guard) = this.guard.as_mut() {
+        let severed = this.guard.as_mut().and_then(|guard| {
             guard.arm();
-            if let Poll::Ready(error) = guard.poll_severed(false, cx) {
-                this.call.set(Call::Closed);
-                *this.guard = None;
-                return Poll::Ready(Err(error));
-            }
-        }
-        call.poll(cx).map(|outcome| match (outcome, this.guard.take()) {
-            (Ok(reply), guard) => Ok(reply.in_flight(guard)),
-            (Err(error), None) => Err(Error::new(error)),
-            (Err(error), Some(mut guard)) => Err(guard.fail(Error::new(error))),
-        })
+            guard.severed()
+        });
+        let error = match (severed, this.guard.as_mut()) {
+            (Some(error), _) => error,
+            (None, guard) => match (call.poll(cx), guard) {
+                (Poll::Ready(outcome), _) => {
+                    return Poll::Ready(match (outcome, this.guard.take()) {
+                        (Ok(reply), guard) => Ok(reply.in_flight(guard)),
+                        (Err(error), None) => Err(Error::new(error)),
+                        (Err(error), Some(mut guard)) => Err(guard.fail(Error::new(error))),
+                    });
+                }
+                (Poll::Pending, Some(guard)) => ready!(guard.poll_severed(false, cx)),
+                (Poll::Pending, None) => return Poll::Pending,
+            },
+        };
+        // It was given up.
+        this.call.set(Call::Closed);
+        *this.guard = None;
+        Poll::Ready(Err(error))
     }
 }

@@ -4,16 +4,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
-use super::flight::{Flight, Flights};
+use super::Desk;
+use super::flight::Flight;
 use crate::error::{BrokenStream, Cancelled, Error, ForeignResponse, NoToken, NotSent, Superseded, TimedOut};
 use crate::options::{ExtraHeaders, Pinned, QuietDrop, WireId};
-use crate::{JsonRpcMessage, RawJson, Session};
+use crate::{JsonRpcMessage, RawJson};
 
 type Item = Result<JsonRpcMessage, Error>;
 
@@ -21,42 +21,33 @@ type Item = Result<JsonRpcMessage, Error>;
 static NOTICES: Semaphore = Semaphore::const_new(1024);
 
 /// Sends a message through the layers below, and drops what comes of it.
-pub(super) type Post = Arc<dyn Fn(JsonRpcMessage) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+pub(super) type Post = Box<dyn Fn(JsonRpcMessage) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Keeps a request in the table of those in flight, and tells a legacy server if it is dropped before its response.
 ///
 /// It moves from the response future into the reply.
 pub(crate) struct Guard {
-    flights: Flights,
+    desk: Arc<Desk>,
     flight: Arc<Flight>,
     /// `None`: the server is not told, or no longer.
     notice: Option<Notice>,
     /// Before the first poll nothing was sent, so there is nothing to take back.
     armed: bool,
-    /// How long a response may still come when the caller has cancelled the request.
-    grace: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a server is told that nobody waits for a response any more.
 pub(super) struct Notice {
-    pub(super) post: Post,
     pub(super) runtime: Handle,
-    pub(super) session: Session,
     /// The one that the request was sent in.
     pub(super) sent_in: Pinned,
-    pub(super) headers: Option<ExtraHeaders>,
+    pub(super) headers: Option<Box<ExtraHeaders>>,
     pub(super) quiet: Option<QuietDrop>,
 }
 
 impl Guard {
-    pub(super) fn new(
-        flights: Flights,
-        flight: Arc<Flight>,
-        notice: Option<Notice>,
-        grace: Duration,
-    ) -> Self {
-        Self { flights, flight, notice, armed: false, grace, waiting: None }
+    pub(super) fn new(desk: Arc<Desk>, flight: Arc<Flight>, notice: Option<Notice>) -> Self {
+        Self { desk, flight, notice, armed: false, waiting: None }
     }
 
     pub(super) fn arm(&mut self) {
@@ -78,7 +69,7 @@ impl Guard {
             return Poll::Pending;
         }
         if self.waiting.is_none() && Handle::try_current().is_ok() {
-            self.waiting = Some(Box::pin(tokio::time::sleep(self.grace)));
+            self.waiting = Some(Box::pin(tokio::time::sleep(self.desk.grace)));
         }
         let is_late = self.waiting.as_mut().is_some_and(|waiting| waiting.as_mut().poll(cx).is_ready());
         if is_interrupted || is_late { Poll::Ready(Error::new(Cancelled)) } else { Poll::Pending }
@@ -91,7 +82,7 @@ impl Guard {
                 self.notice = None;
                 match response.extensions().get() {
                     Some(WireId(Some(other)))
-                        if *other != self.flight.id && self.flights.get(other).is_some() =>
+                        if *other != self.flight.id && self.desk.flights.get(other).is_some() =>
                     {
                         Err(Error::new(ForeignResponse))
                     }
@@ -122,33 +113,33 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Whoever has taken over the id would be cancelled in place of this one.
-        let is_current = self.flights.remove(&self.flight);
+        let is_current = self.desk.flights.remove(&self.flight);
         let told = self.flight.is_announced() || self.flight.severed().is_some();
         if let (Some(notice), true) = (self.notice.take(), self.armed && is_current && !told) {
-            notice.send(&self.flight);
+            notice.send(&self.desk, &self.flight);
         }
     }
 }
 
 impl Notice {
-    fn send(self, flight: &Flight) {
+    fn send(self, desk: &Desk, flight: &Flight) {
         if self.quiet.is_some_and(|quiet| quiet.is_on()) {
             return;
         }
         let params = format!(r#"{{"requestId":{},"reason":"the caller no longer waits for it"}}"#, flight.id);
         // It is JSON: an id prints as such.
         let Ok(params) = RawJson::parse(params) else { return };
-        let Some(session) = self.session.last_sent_in(&flight.id, self.sent_in) else { return };
+        let Some(session) = desk.session.last_sent_in(&flight.id, self.sent_in) else { return };
         let mut message = JsonRpcMessage::notification("notifications/cancelled", params).with(session);
         if let Some(headers) = self.headers {
-            message = message.with(headers);
+            message = message.with(*headers);
         }
         let Ok(permit) = NOTICES.try_acquire() else {
             tracing::warn!(request.id = %flight.id, "too many requests are given up at a time to tell the server");
             return;
         };
         tracing::debug!(request.id = %flight.id, "telling the server that a request is given up");
-        let telling = (self.post)(message);
+        let telling = (desk.post)(message);
         self.runtime.spawn(async move {
             let _permit = permit;
             telling.await;

@@ -91,7 +91,7 @@ where
 
     fn layer(&self, inner: S) -> Self::Service {
         let below = inner.clone();
-        let post: Post = Arc::new(move |message| {
+        let post: Post = Box::new(move |message| {
             let call = Oneshot::new(below.clone(), message);
             Box::pin(async move {
                 let failure = match tokio::time::timeout(NOTICE_TIMEOUT, call).await {
@@ -102,7 +102,8 @@ where
                 tracing::debug!(%failure, "the server was not told of a cancellation");
             })
         });
-        TranslateCancel { inner, layer: self.clone(), flights: Flights::default(), post }
+        let Self { session, grace } = self.clone();
+        TranslateCancel { inner, desk: Arc::new(Desk { session, grace, flights: Flights::default(), post }) }
     }
 }
 
@@ -127,7 +128,13 @@ where
 #[derive(Clone)]
 pub struct TranslateCancel<S> {
     inner: S,
-    layer: TranslateCancelLayer,
+    desk: Arc<Desk>,
+}
+
+/// What the requests of one transport share.
+struct Desk {
+    session: Session,
+    grace: Duration,
     flights: Flights,
     post: Post,
 }
@@ -135,36 +142,24 @@ pub struct TranslateCancel<S> {
 impl<S> TranslateCancel<S> {
     /// How many requests wait for their response.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.desk.flights.len()
     }
 
     /// Whether a cancellation of the caller's has been dealt with, so that it is not to be sent.
     fn translate(&self, frame: &JsonRpcNotification) -> bool {
-        match frame.cancelled_request().and_then(|id| self.flights.get(&id)) {
+        match frame.cancelled_request().and_then(|id| self.desk.flights.get(&id)) {
             Some(flight) if flight.era == Era::Modern => {
                 flight.sever(Cut::Cancelled);
                 true
             }
             Some(flight) => {
                 flight.announce();
-                self.layer.session.note_cancelled(&flight.id);
+                self.desk.session.note_cancelled(&flight.id);
                 false
             }
             // Late, unknown or malformed: in the modern era it must not reach the wire either.
-            None => self.layer.session.era() == Era::Modern,
+            None => self.desk.session.era() == Era::Modern,
         }
-    }
-
-    /// How the server is to be told if a request that is being sent now is dropped.
-    fn notice(&self, headers: Option<ExtraHeaders>, quiet: Option<QuietDrop>) -> Option<Notice> {
-        Some(Notice {
-            post: self.post.clone(),
-            runtime: Handle::try_current().ok()?,
-            session: self.layer.session.clone(),
-            sent_in: self.layer.session.pin(),
-            headers,
-            quiet,
-        })
     }
 }
 
@@ -192,23 +187,25 @@ where
             JsonRpcMessage::Request(request) => request,
             _ => return ResponseFuture::new(self.inner.call(message), None),
         };
-        let extra: Option<ExtraHeaders> = request.extensions().get().cloned();
+        let extra: Option<Box<ExtraHeaders>> = request.extensions().get().cloned().map(Box::new);
         let quiet: Option<QuietDrop> = request.extensions().get().cloned();
         let stamp = match &extra {
-            Some(ExtraHeaders(extra)) => stamp(&message, extra),
+            Some(extra) => stamp(&message, &extra.0),
             None => stamp(&message, &HeaderMap::new()),
         };
         let (id, is_initialize, is_task) = (request.id().clone(), request.is_initialize(), request.is_task());
-        self.layer.session.forget_cancelled(&id);
+        self.desk.session.forget_cancelled(&id);
         let call = self.inner.call(message);
         // After the call, which has noted an `initialize`.
         let named = stamp.ok().flatten().filter(|_| !is_initialize);
-        let era = named.map_or_else(|| self.layer.session.era(), |version| version.era());
+        let sent_in = self.desk.session.pin();
+        let era = named.map_or_else(|| sent_in.era(), |version| version.era());
         // MCP 2025-11-25 §Cancellation: not for `initialize`, nor for a task.
         let is_told = era == Era::Legacy && !is_initialize && !is_task;
-        let notice = if is_told { self.notice(extra, quiet) } else { None };
-        let flight = self.flights.add(&id, era);
-        ResponseFuture::new(call, Some(Guard::new(self.flights.clone(), flight, notice, self.layer.grace)))
+        let runtime = if is_told { Handle::try_current().ok() } else { None };
+        let notice = runtime.map(|runtime| Notice { runtime, sent_in, headers: extra, quiet });
+        let flight = self.desk.flights.add(&id, era);
+        ResponseFuture::new(call, Some(Guard::new(self.desk.clone(), flight, notice)))
     }
 }
 
@@ -216,7 +213,7 @@ impl<S: std::fmt::Debug> std::fmt::Debug for TranslateCancel<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TranslateCancel")
             .field("inner", &self.inner)
-            .field("flights", &self.flights)
+            .field("flights", &self.desk.flights)
             .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! Between messages and the JSON that they travel as.
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -122,22 +121,19 @@ fn message(text: &ByteString, json: &str) -> Result<Decoded, Undecodable> {
     if version.is_none_or(|version: &str| version != r#""2.0""#) {
         return Err(wrong("its member \"jsonrpc\" is not \"2.0\""));
     }
-    let extensions = Extensions::new();
     Ok(Decoded::Message(if let Some(method) = method {
         let method = string(text, method).ok_or_else(|| wrong("its method is no string"))?;
         let params = params.map(|raw| RawJson::slice(text, raw));
         // Some servers write `null` for none. Any other odd id: it wants an answer that cannot be given, but it is not
         // the answer that anybody waits for.
         match id.filter(|id| *id != "null").map(|id| RequestId::read(text, id)) {
-            None => JsonRpcMessage::Notification(JsonRpcNotification { method, params, extensions }),
-            Some(None) => return Ok(Decoded::Nothing),
-            Some(Some(id)) => JsonRpcMessage::Request(JsonRpcRequest {
-                id,
+            None => JsonRpcMessage::Notification(JsonRpcNotification {
                 method,
                 params,
-                facts: OnceLock::new(),
-                extensions,
+                extensions: Extensions::new(),
             }),
+            Some(None) => return Ok(Decoded::Nothing),
+            Some(Some(id)) => JsonRpcMessage::Request(JsonRpcRequest::of(id, method, params)),
         }
     } else {
         // Some servers write both members and set the unused one to null.

@@ -44,8 +44,8 @@ impl RequestId {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Number(number) => {
-                // Cannot fail: a `Vec` takes whatever is written.
-                let _ = std::io::Write::write_fmt(out, format_args!("{number}"));
+                // Cannot fail: a `Vec` takes whatever is written. Faster than by way of `fmt`.
+                let _ = serde_json::to_writer(out, number);
             }
             Self::String(text) => write_string(out, text),
             Self::Other(raw) => out.extend_from_slice(raw.as_str().as_bytes()),

@@ -62,12 +62,18 @@ pub enum JsonRpcMessage {
 /// A call that wants an answer.
 #[derive(Clone)]
 pub struct JsonRpcRequest {
+    /// Shared by clones: whoever may have to send a request again keeps one.
+    call: Arc<Call>,
+    extensions: Extensions,
+}
+
+/// What travels of a request, and what is known of it.
+#[derive(Clone)]
+struct Call {
     id: RequestId,
     method: ByteString,
     params: Option<RawJson>,
-    /// Shared by clones, and apart: most messages are none that has any.
-    facts: OnceLock<Arc<Facts>>,
-    extensions: Extensions,
+    facts: OnceLock<Facts>,
 }
 
 /// A message that wants no answer.
@@ -116,28 +122,27 @@ impl JsonRpcRequest {
         method: impl Into<Cow<'static, str>>,
         params: impl Into<Params>,
     ) -> Self {
-        Self {
-            id: id.into(),
-            method: text(method.into()),
-            params: params.into().0,
-            facts: OnceLock::new(),
-            extensions: Extensions::new(),
-        }
+        Self::of(id.into(), text(method.into()), params.into().0)
+    }
+
+    fn of(id: RequestId, method: ByteString, params: Option<RawJson>) -> Self {
+        let call = Arc::new(Call { id, method, params, facts: OnceLock::new() });
+        Self { call, extensions: Extensions::new() }
     }
 
     /// The id that the response will carry.
     pub fn id(&self) -> &RequestId {
-        &self.id
+        &self.call.id
     }
 
     /// The method's name, such as `tools/call`.
     pub fn method(&self) -> &str {
-        &self.method
+        &self.call.method
     }
 
     /// The parameters, if there are any.
     pub fn params(&self) -> Option<&RawJson> {
-        self.params.as_ref()
+        self.call.params.as_ref()
     }
 
     /// The options that travel with this message inside the process: see [`options`](crate::options).
@@ -166,7 +171,9 @@ impl JsonRpcRequest {
 
     /// The same request under another id.
     pub(crate) fn under(self, id: RequestId) -> Self {
-        Self { id, ..self }
+        let mut call = Arc::unwrap_or_clone(self.call);
+        call.id = id;
+        Self { call: Arc::new(call), ..self }
     }
 
     /// Whether the answer is to be a task (MCP 2025-11-25 §Tasks), which is then cancelled by other means.
@@ -188,11 +195,11 @@ impl JsonRpcRequest {
     }
 
     fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Arc::new(Facts::read(&self.method, self.params.as_ref())))
+        self.call.facts.get_or_init(|| Facts::read(self.method(), self.params()))
     }
 
     pub(crate) fn is_initialize(&self) -> bool {
-        self.method == "initialize"
+        self.method() == "initialize"
     }
 }
 
@@ -231,7 +238,7 @@ impl JsonRpcMessage {
     /// The id of a request or response; a response to a request that the server could not read has none.
     pub fn id(&self) -> Option<&RequestId> {
         match self {
-            Self::Request(request) => Some(&request.id),
+            Self::Request(request) => Some(request.id()),
             Self::Notification(_) => None,
             Self::Response(response) => response.id(),
         }
@@ -245,7 +252,7 @@ impl JsonRpcMessage {
     /// The same, to be shared rather than copied.
     pub(crate) fn method_text(&self) -> Option<&ByteString> {
         match self {
-            Self::Request(request) => Some(&request.method),
+            Self::Request(request) => Some(&request.call.method),
             Self::Notification(notification) => Some(&notification.method),
             Self::Response(_) => None,
         }
@@ -338,14 +345,14 @@ macro_rules! message_kind {
 
         impl PartialEq for $inner {
             fn eq(&self, other: &Self) -> bool {
-                true $(&& self.$field == other.$field)*
+                true $(&& self.$field() == other.$field())*
             }
         }
 
         /// Without the options, which can hold secrets.
         impl fmt::Debug for $inner {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($inner))$(.field(stringify!($field), &self.$field))*.finish()
+                f.debug_struct(stringify!($inner))$(.field(stringify!($field), &self.$field()))*.finish()
             }
         }
     )*};

@@ -15,6 +15,7 @@ use tower::util::Oneshot;
 use tower_service::Service;
 
 use super::location::next_hop;
+use super::repeat::Repeat;
 use crate::drain::Drain;
 use crate::error::Redacted;
 
@@ -32,9 +33,8 @@ pin_project! {
         hop: Hop<S, S::Future>,
         service: S,
         // `None`: no redirect is followed.
-        request: Option<Request<Full<Bytes>>>,
+        repeat: Option<Repeat>,
         redirects_left: usize,
-        runtime: Option<Handle>,
     }
 }
 
@@ -51,14 +51,8 @@ pin_project! {
 }
 
 impl<S: Service<Request<Full<Bytes>>>> ResponseFuture<S> {
-    pub(super) fn new(
-        call: S::Future,
-        service: S,
-        request: Option<Request<Full<Bytes>>>,
-        redirects_left: usize,
-    ) -> Self {
-        let runtime = Handle::try_current().ok();
-        Self { hop: Hop::First { call }, service, request, redirects_left, runtime }
+    pub(super) fn new(call: S::Future, service: S, repeat: Option<Repeat>, redirects_left: usize) -> Self {
+        Self { hop: Hop::First { call }, service, repeat, redirects_left }
     }
 }
 
@@ -77,18 +71,18 @@ where
                 HopProj::Next { call } => ready!(call.poll(cx))?,
                 HopProj::Between => return Poll::Pending,
             };
-            let Some(request) = this.request else { return Poll::Ready(Ok(response)) };
-            let target = next_hop(request.method(), request.uri(), response.status(), response.headers());
+            let Some(repeat) = this.repeat else { return Poll::Ready(Ok(response)) };
+            let target = next_hop(&repeat.method, &repeat.uri, response.status(), response.headers());
             let (Some(target), Some(left)) = (target, this.redirects_left.checked_sub(1)) else {
                 return Poll::Ready(Ok(response));
             };
             tracing::debug!(target = %Redacted::from(&target), status = %response.status(), "following a redirect");
-            *request.uri_mut() = target;
+            repeat.uri = target;
             *this.redirects_left = left;
-            DRAIN.drain(Box::pin(response.into_body()), this.runtime.as_ref(), cx);
+            DRAIN.drain(Box::pin(response.into_body()), Handle::try_current().ok().as_ref(), cx);
             // The finished call goes first: with a concurrency limit below, it holds the permit that the next one needs.
             this.hop.set(Hop::Between);
-            this.hop.set(Hop::Next { call: Oneshot::new(this.service.clone(), request.clone()) });
+            this.hop.set(Hop::Next { call: Oneshot::new(this.service.clone(), repeat.request()) });
         }
     }
 }

@@ -17,7 +17,10 @@ pub(super) fn next_hop(
         301..=303 => *method == Method::GET,
         _ => false,
     };
-    let target = resolve(current, headers.get(LOCATION).filter(|_| keeps_method)?.as_bytes())?;
+    if !keeps_method {
+        return None;
+    }
+    let target = resolve(current, headers.get(LOCATION)?.as_bytes())?;
     (same_origin(current, &target) || is_upgrade(current, &target)).then_some(target)
 }
 

@@ -39,6 +39,7 @@
 
 mod future;
 mod location;
+mod repeat;
 
 use std::task::{Context, Poll};
 
@@ -50,6 +51,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 pub use self::future::ResponseFuture;
+
+use self::repeat::Repeat;
 
 /// Applies [`Redirect`]: see the [module's documentation](self).
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +118,8 @@ where
         // The clone is not ready; the one that is takes the call.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let again = (self.max_redirects > 0).then(|| request.clone());
+        let repeat = (self.max_redirects > 0).then(|| Repeat::of(&request));
         let call = inner.call(request);
-        ResponseFuture::new(call, inner, again, self.max_redirects)
+        ResponseFuture::new(call, inner, repeat, self.max_redirects)
     }
 }

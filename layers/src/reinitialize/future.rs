@@ -98,7 +98,7 @@ where
             Expiry::Final => return Err(error),
         }
         drop(renewal);
-        let is_same_version = session.version() == replay.sent_in.version;
+        let is_same_version = session.version().as_ref() == replay.sent_in.version();
         if self.layer.policy != ReinitializePolicy::Replay || !is_same_version {
             return Err(error);
         }

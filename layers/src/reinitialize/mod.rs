@@ -152,9 +152,8 @@ impl ReinitializeLayer {
         let is_bound = options.get::<Pinned>().is_some()
             || options.get::<Resumes>().is_some()
             || options.get::<ResumeFrom>().is_some();
-        let is_modern =
-            || self.session.version_of(request).is_some_and(|version| version.era() == Era::Modern);
-        if self.policy == ReinitializePolicy::Fail || is_bound || is_modern() {
+        if self.policy == ReinitializePolicy::Fail || is_bound || self.session.era_of(request) == Era::Modern
+        {
             return None;
         }
         Some(Replay {

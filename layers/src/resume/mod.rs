@@ -174,9 +174,7 @@ where
             }
             Some(from) => {
                 let session = &self.again.layer.session;
-                let is_modern =
-                    session.version_of(&request).is_some_and(|version| version.era() == Era::Modern);
-                if is_modern {
+                if session.era_of(&request) == Era::Modern {
                     return ResponseFuture::refused(InvalidMessage::new(
                         "the modern era cannot resume a stream",
                     ));

@@ -15,6 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch as channel};
 pub use self::saved::SavedSession;
 pub(crate) use self::state::{Expiry, Handshake, Outside, SessionMark};
 use self::state::{SessionId, State};
+pub(crate) use self::steps::own_version;
 pub use self::watch::{SessionStatus, SessionWatch};
 
 use crate::options::Pinned;
@@ -50,7 +51,7 @@ impl Session {
 
     /// The session's id, marked sensitive. `None`: there is no session, the server issued no id, or it has expired.
     pub fn id(&self) -> Option<HeaderValue> {
-        self.lock().live_id()
+        self.lock().live_id().cloned()
     }
 
     /// The version that messages which name none are sent with: the negotiated one, or the one that the last stamped
@@ -93,7 +94,7 @@ impl Session {
     /// negotiated in the legacy era.
     pub fn save(&self) -> Option<SavedSession> {
         let state = self.lock();
-        let id = state.live_id();
+        let id = state.live_id().cloned();
         (id.is_some() || state.handshake.is_some()).then(|| SavedSession {
             id,
             has_expired: matches!(state.id, SessionId::Expired { .. }),
@@ -120,10 +121,10 @@ impl Session {
 
     /// The session as it is now, for a request that must not go out in a later one: the DELETE that ends it, say.
     pub fn pin(&self) -> Pinned {
-        let state = self.lock();
+        let mut state = self.lock();
         match state.id {
             // What is given while there is none is of no later session.
-            SessionId::Expired { .. } => Pinned { mark: SessionMark::NEVER, version: state.version.clone() },
+            SessionId::Expired { .. } => Pinned(Arc::new(SessionMark::never(state.version.clone()))),
             _ => state.pin(),
         }
     }

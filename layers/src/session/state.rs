@@ -1,6 +1,7 @@
 //! The snapshot that a session is.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use http::HeaderValue;
 
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) cancelled: VecDeque<RequestId>,
     /// How often a new session could not be started in place of one that had expired.
     pub(super) failed_renewals: u64,
+    /// What was last pinned: most requests pin the same.
+    pinned: Option<Pinned>,
 }
 
 #[derive(Clone, Default)]
@@ -50,19 +53,18 @@ impl Handshake {
 }
 
 /// One session, to be told from those before and after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct SessionMark {
     handshake: Handshake,
     /// Marked sensitive.
-    id: Option<HeaderValue>,
+    pub(crate) id: Option<HeaderValue>,
+    pub(crate) version: Option<ProtocolVersion>,
 }
 
 impl SessionMark {
     /// Of no session at all.
-    pub(super) const NEVER: Self = Self { handshake: Handshake(u64::MAX), id: None };
-
-    pub(crate) fn id(&self) -> Option<&HeaderValue> {
-        self.id.as_ref()
+    pub(super) fn never(version: Option<ProtocolVersion>) -> Self {
+        Self { handshake: Handshake(u64::MAX), id: None, version }
     }
 }
 
@@ -87,25 +89,34 @@ impl State {
         *self = Self { handshakes, failed_renewals, replayed, cancelled, ..Self::default() };
     }
 
-    pub(super) fn pin(&self) -> Pinned {
-        Pinned { mark: self.mark(), version: self.version.clone() }
+    pub(super) fn pin(&mut self) -> Pinned {
+        match &self.pinned {
+            Some(pinned) if self.is_as_in(&pinned.0) => pinned.clone(),
+            _ => {
+                let (handshake, version) = (Handshake(self.handshakes), self.version.clone());
+                let mark = SessionMark { handshake, id: self.live_id().cloned(), version };
+                self.pinned.insert(Pinned(Arc::new(mark))).clone()
+            }
+        }
+    }
+
+    fn is_as_in(&self, mark: &SessionMark) -> bool {
+        mark.handshake.0 == self.handshakes
+            && mark.version == self.version
+            && mark.id.as_ref() == self.live_id()
     }
 
     /// What was pinned during a handshake, or in a session without an id, is of the session that came of it.
     pub(super) fn is_current(&self, pinned: &Pinned) -> bool {
-        let SessionMark { handshake, id } = &pinned.mark;
-        handshake.0 == self.handshakes && (id.is_none() || *id == self.live_id())
+        let SessionMark { handshake, id, .. } = &*pinned.0;
+        handshake.0 == self.handshakes && (id.is_none() || id.as_ref() == self.live_id())
     }
 
-    pub(super) fn live_id(&self) -> Option<HeaderValue> {
+    pub(super) fn live_id(&self) -> Option<&HeaderValue> {
         match &self.id {
-            SessionId::Live(id) => Some(id.clone()),
+            SessionId::Live(id) => Some(id),
             SessionId::None | SessionId::Expired { .. } => None,
         }
-    }
-
-    pub(super) fn mark(&self) -> SessionMark {
-        SessionMark { handshake: Handshake(self.handshakes), id: self.live_id() }
     }
 
     pub(super) fn holds(&self, sent: &HeaderValue) -> bool {

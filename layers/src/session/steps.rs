@@ -9,7 +9,7 @@ use super::state::{Expiry, Handshake, Outside, SessionId};
 use crate::error::SessionExpired;
 use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use crate::options::Pinned;
-use crate::{JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RequestId};
+use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RequestId};
 
 impl Session {
     /// An `initialize` is being sent: what was negotiated before no longer counts.
@@ -69,7 +69,7 @@ impl Session {
 
     /// The session that a request of the legacy era is to be sent in. `None`: it has expired.
     pub(crate) fn claim(&self) -> Option<Pinned> {
-        let state = self.lock();
+        let mut state = self.lock();
         (!matches!(state.id, SessionId::Expired { .. })).then(|| state.pin())
     }
 
@@ -138,9 +138,12 @@ impl Session {
 
     /// The session that the request `id` was last sent in, of which `pinned` was the first; `None`: it is over.
     pub(crate) fn last_sent_in(&self, id: &RequestId, pinned: Pinned) -> Option<Pinned> {
-        let state = self.lock();
-        let is_replayed = || state.replayed.iter().any(|(found, at)| found == id && *at == state.handshakes);
-        if state.is_current(&pinned) { Some(pinned) } else { is_replayed().then(|| state.pin()) }
+        let mut state = self.lock();
+        if state.is_current(&pinned) {
+            return Some(pinned);
+        }
+        let is_replayed = state.replayed.iter().any(|(found, at)| found == id && *at == state.handshakes);
+        is_replayed.then(|| state.pin())
     }
 
     /// The caller has cancelled a request, which is not to be sent again.
@@ -222,20 +225,23 @@ impl Session {
         let state = self.lock();
         match request.headers().get(MCP_SESSION_ID) {
             Some(claimed) if !state.holds(claimed) => Err(SessionExpired::new(None)),
-            _ => Ok(pinned.and_then(|pinned| pinned.version.as_ref()).or(state.version.as_ref()).cloned()),
+            _ => Ok(pinned.and_then(Pinned::version).or(state.version.as_ref()).cloned()),
         }
     }
 
-    /// The version that `request` is sent with: its own, or the connection's. An `initialize` has none.
-    pub(crate) fn version_of(&self, request: &Request<Payload>) -> Option<ProtocolVersion> {
-        match request.body().message() {
-            Some(message) if message.is_initialize() => None,
-            message => stamp(request, message).or_else(|| match request.extensions().get::<Pinned>() {
-                Some(pinned) if pinned.version.is_some() => pinned.version.clone(),
-                _ => self.version(),
-            }),
+    /// The era that `request` is sent in.
+    pub(crate) fn era_of(&self, request: &Request<Payload>) -> Era {
+        if request.body().message().is_some_and(JsonRpcMessage::is_initialize) {
+            return Era::Legacy;
         }
+        own_version(request).map_or_else(|| self.era(), |version| version.era())
     }
+}
+
+/// The version that a request is sent with, unless that is the connection's.
+pub(crate) fn own_version(request: &Request<Payload>) -> Option<ProtocolVersion> {
+    let pinned = || request.extensions().get().and_then(Pinned::version).cloned();
+    stamp(request, request.body().message()).or_else(pinned)
 }
 
 /// The version that a request names itself, in a header of the caller's or in its `_meta`.
