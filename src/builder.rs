@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Uri};
 use http_body::Body;
 use http_body_util::Full;
+use tower::layer::layer_fn;
 use tower::layer::util::{Identity, Stack};
 use tower::retry::RetryLayer;
 use tower::util::BoxCloneSyncService;
@@ -24,6 +25,7 @@ use crate::layers::{
     ReissueLayer, ResumeLayer, RetryPolicy, Session, SetSessionIdLayer, SseLayer, StampVersionLayer,
     ToolHeaders, TranslateCancelLayer,
 };
+use crate::on_demand::OnDemand;
 use crate::transport::Shared;
 
 /// An HTTP client with the transport's own layers around it, innermost of all.
@@ -279,6 +281,8 @@ impl<C, L> Builder<C, L> {
         let envelopes = ServiceBuilder::new()
             // Whatever sends again sits outside of what stamps, so that every attempt is stamped anew.
             .layer(RetryLayer::new(self.retry.for_session(session.clone())))
+            // `Retry` keeps a clone of all below for each request.
+            .layer(layer_fn(OnDemand::new))
             // Inside of `Retry`, to which a request is one request, in whichever session it is answered.
             .layer(reinitialize)
             // Inside of `Reinitialize`: a stream is never taken up again in another session.
@@ -300,16 +304,20 @@ impl<C, L> Builder<C, L> {
             .repeat(self.repeat_broken)
             .relisten(self.relisten)
             .backoff(self.backoff.clone());
-        let watch = self.probes.clone().map(|cache| ForgetEraLayer::new(cache, endpoint.clone()));
         let messages = ServiceBuilder::new()
-            // Only if there is something to forget.
-            .option_layer(watch)
             // Outside of all that could send a request again: whatever becomes of it, it is one request to the caller.
             .layer(TranslateCancelLayer::new(session.clone()))
             // Outside of `Envelope`: what it sends again is another message, under another id.
             .layer(reissue)
             .layer(EnvelopeLayer::new(endpoint.clone(), session.clone()))
             .service(envelopes.clone());
+        let messages = match self.probes.clone() {
+            Some(cache) => {
+                BoxCloneSyncService::new(ForgetEraLayer::new(cache, endpoint.clone()).layer(messages))
+            }
+            // Only if there is something to forget.
+            None => BoxCloneSyncService::new(messages),
+        };
         let shared = Shared {
             envelopes: BoxCloneSyncService::new(envelopes),
             endpoint,
@@ -322,7 +330,7 @@ impl<C, L> Builder<C, L> {
             probe_timeout: self.probe_timeout,
         };
         // Erased side by side: one inside the other would cost every call the boxes of both.
-        Ok(StreamableHttp { messages: BoxCloneSyncService::new(messages), shared: Arc::new(shared) })
+        Ok(StreamableHttp { messages, shared: Arc::new(shared) })
     }
 }
 

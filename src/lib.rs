@@ -48,6 +48,7 @@ mod builder;
 pub mod channel;
 #[cfg(feature = "client")]
 pub mod client;
+mod on_demand;
 mod probe;
 mod transport;
 

@@ -222,6 +222,9 @@ where
             }
         }
         let expects = this.expects.take().unwrap_or(Expects::Acceptance);
-        Poll::Ready(Ok(Reply::new(expects, events).with_head(head).until(this.until.take())))
+        let mut reply = Reply::new(expects, events);
+        reply.set_head(head);
+        reply.set_until(this.until.take());
+        Poll::Ready(Ok(reply))
     }
 }

@@ -14,6 +14,15 @@ pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Last-Event-ID` (WHATWG HTML §9.2.4).
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
+/// The value of a header of a request. It has few headers, among which a search by comparison is faster than one by hash.
+pub(crate) fn value_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    const FEW: usize = 8;
+    if headers.len() > FEW {
+        return headers.get(name);
+    }
+    headers.iter().find_map(|(found, value)| (found == name).then_some(value))
+}
+
 /// Whether a caller may not set the header: the transport's state depends on it, or it belongs to one connection or
 /// to the framing of the message (RFC 9110 §7.6.1, RFC 9112 §6).
 pub(crate) fn is_reserved(name: &HeaderName) -> bool {

@@ -116,18 +116,20 @@ impl Reply {
 
     /// Notes the head of the HTTP answer.
     pub fn with_head(mut self, head: Parts) -> Self {
+        self.set_head(head);
+        self
+    }
+
+    pub(crate) fn set_head(&mut self, head: Parts) {
         self.head = (head.extensions.get::<Unopened>().is_none()).then(|| Box::new(head));
-        self
     }
 
-    pub(crate) fn until(mut self, until: Option<Until>) -> Self {
+    pub(crate) fn set_until(&mut self, until: Option<Until>) {
         self.until = until;
-        self
     }
 
-    pub(crate) fn in_flight(mut self, guard: Option<cancellation::Guard>) -> Self {
+    pub(crate) fn set_in_flight(&mut self, guard: Option<cancellation::Guard>) {
         self.in_flight = guard;
-        self
     }
 
     /// Whether its answer is a stream that is open, as opposed to one that is all there.

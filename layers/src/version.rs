@@ -28,47 +28,48 @@ pub struct ProtocolVersion(Repr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    Known(&'static Revision),
+    /// The one at this place in [`KNOWN`].
+    Known(usize),
     /// Visible ASCII, as [`ProtocolVersion::from_header`] checked.
     Other(HeaderValue),
 }
 
 /// One that was published.
-#[derive(PartialEq, Eq, Hash)]
 struct Revision {
     text: &'static str,
     era: Era,
+    header: HeaderValue,
 }
 
-const fn legacy(text: &'static str) -> Revision {
-    Revision { text, era: Era::Legacy }
+const fn revision(text: &'static str, era: Era) -> Revision {
+    Revision { text, era, header: HeaderValue::from_static(text) }
 }
 
 /// A version that is none of them is modern, so that a revision which this crate does not know yet is spoken to like the
 /// newest that it does know.
 static KNOWN: [Revision; 6] = [
-    legacy("2024-10-07"),
-    legacy("2024-11-05"),
-    legacy("2025-03-26"),
-    legacy("2025-06-18"),
-    legacy("2025-11-25"),
-    Revision { text: "2026-07-28", era: Era::Modern },
+    revision("2024-10-07", Era::Legacy),
+    revision("2024-11-05", Era::Legacy),
+    revision("2025-03-26", Era::Legacy),
+    revision("2025-06-18", Era::Legacy),
+    revision("2025-11-25", Era::Legacy),
+    revision("2026-07-28", Era::Modern),
 ];
 
 impl ProtocolVersion {
     /// Revision 2025-03-26, the first with Streamable HTTP.
-    pub const V2025_03_26: Self = Self(Repr::Known(&KNOWN[2]));
+    pub const V2025_03_26: Self = Self(Repr::Known(2));
     /// Revision 2025-06-18, the first with the `MCP-Protocol-Version` header.
-    pub const V2025_06_18: Self = Self(Repr::Known(&KNOWN[3]));
+    pub const V2025_06_18: Self = Self(Repr::Known(3));
     /// Revision 2025-11-25, the last of the legacy era.
-    pub const V2025_11_25: Self = Self(Repr::Known(&KNOWN[4]));
+    pub const V2025_11_25: Self = Self(Repr::Known(4));
     /// Revision 2026-07-28, the first of the modern era.
-    pub const V2026_07_28: Self = Self(Repr::Known(&KNOWN[5]));
+    pub const V2026_07_28: Self = Self(Repr::Known(5));
 
     /// The version as text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Known(revision) => revision.text,
+            Repr::Known(place) => KNOWN[*place].text,
             Repr::Other(value) => value.to_str().unwrap_or_default(),
         }
     }
@@ -76,7 +77,7 @@ impl ProtocolVersion {
     /// The era that it belongs to: every version that is none of the legacy ones is modern.
     pub fn era(&self) -> Era {
         match &self.0 {
-            Repr::Known(revision) => revision.era,
+            Repr::Known(place) => KNOWN[*place].era,
             Repr::Other(_) => Era::Modern,
         }
     }
@@ -84,7 +85,7 @@ impl ProtocolVersion {
     /// The version as the value of an `MCP-Protocol-Version` header.
     pub fn to_header(&self) -> HeaderValue {
         match &self.0 {
-            Repr::Known(revision) => HeaderValue::from_static(revision.text),
+            Repr::Known(place) => KNOWN[*place].header.clone(),
             Repr::Other(value) => value.clone(),
         }
     }
@@ -107,7 +108,7 @@ impl ProtocolVersion {
 }
 
 fn known(text: &str) -> Option<ProtocolVersion> {
-    KNOWN.iter().find(|known| known.text == text).map(|known| ProtocolVersion(Repr::Known(known)))
+    KNOWN.iter().position(|known| known.text == text).map(|place| ProtocolVersion(Repr::Known(place)))
 }
 
 impl std::str::FromStr for ProtocolVersion {

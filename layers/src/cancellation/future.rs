@@ -63,7 +63,10 @@ where
             (None, guard) => match (call.poll(cx), guard) {
                 (Poll::Ready(outcome), _) => {
                     return Poll::Ready(match (outcome, this.guard.take()) {
-                        (Ok(reply), guard) => Ok(reply.in_flight(guard)),
+                        (Ok(mut reply), guard) => {
+                            reply.set_in_flight(guard);
+                            Ok(reply)
+                        }
                         (Err(error), None) => Err(Error::new(error)),
                         (Err(error), Some(mut guard)) => Err(guard.fail(Error::new(error))),
                     });

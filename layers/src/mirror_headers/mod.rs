@@ -56,7 +56,7 @@ pub use self::tools::{InvalidTool, ToolHeaders};
 
 use self::encode::{encode, integer, is_plain};
 use crate::error::{BoxError, InvalidMessage};
-use crate::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION};
+use crate::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, value_of};
 use crate::{Era, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson};
 
 /// Applies [`MirrorHeaders`]: see the [module's documentation](self).
@@ -146,7 +146,7 @@ fn cursor(message: &JsonRpcMessage) -> Option<String> {
 
 /// Returns whether the request lists tools.
 fn mirror(request: &mut Request<Payload>, tools: &ToolHeaders) -> Result<bool, InvalidMessage> {
-    let version = request.headers().get(MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
+    let version = value_of(request.headers(), &MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
     if !matches!(version, Some(Ok(version)) if version.era() == Era::Modern) {
         return Ok(false);
     }

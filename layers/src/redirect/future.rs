@@ -45,7 +45,8 @@ pin_project! {
         S: Service<Request<Full<Bytes>>>,
     {
         First { #[pin] call: F },
-        Next { #[pin] call: Oneshot<S, Request<Full<Bytes>>> },
+        // Boxed, as it is large and rare.
+        Next { call: Pin<Box<Oneshot<S, Request<Full<Bytes>>>>> },
         Between,
     }
 }
@@ -68,7 +69,7 @@ where
         loop {
             let response = match this.hop.as_mut().project() {
                 HopProj::First { call } => ready!(call.poll(cx))?,
-                HopProj::Next { call } => ready!(call.poll(cx))?,
+                HopProj::Next { call } => ready!(call.as_mut().poll(cx))?,
                 HopProj::Between => return Poll::Pending,
             };
             let Some(repeat) = this.repeat else { return Poll::Ready(Ok(response)) };
@@ -82,7 +83,8 @@ where
             DRAIN.drain(Box::pin(response.into_body()), Handle::try_current().ok().as_ref(), cx);
             // The finished call goes first: with a concurrency limit below, it holds the permit that the next one needs.
             this.hop.set(Hop::Between);
-            this.hop.set(Hop::Next { call: Oneshot::new(this.service.clone(), repeat.request()) });
+            let call = Box::pin(Oneshot::new(this.service.clone(), repeat.request()));
+            this.hop.set(Hop::Next { call });
         }
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderValue, Request};
 use super::Session;
 use super::state::{Expiry, Handshake, Outside, SessionId};
 use crate::error::SessionExpired;
-use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
+use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID, value_of};
 use crate::options::Pinned;
 use crate::{Era, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RequestId};
 
@@ -223,7 +223,7 @@ impl Session {
         }
         let pinned = request.extensions().get::<Pinned>();
         let state = self.lock();
-        match request.headers().get(MCP_SESSION_ID) {
+        match value_of(request.headers(), &MCP_SESSION_ID) {
             Some(claimed) if !state.holds(claimed) => Err(SessionExpired::new(None)),
             _ => Ok(pinned.and_then(Pinned::version).or(state.version.as_ref()).cloned()),
         }
@@ -234,7 +234,7 @@ impl Session {
         if request.body().message().is_some_and(JsonRpcMessage::is_initialize) {
             return Era::Legacy;
         }
-        own_version(request).map_or_else(|| self.era(), |version| version.era())
+        own_era(request).unwrap_or_else(|| self.era())
     }
 }
 
@@ -244,9 +244,19 @@ pub(crate) fn own_version(request: &Request<Payload>) -> Option<ProtocolVersion>
     stamp(request, request.body().message()).or_else(pinned)
 }
 
+/// The era of that version.
+fn own_era(request: &Request<Payload>) -> Option<Era> {
+    if let Some(value) = value_of(request.headers(), &MCP_PROTOCOL_VERSION) {
+        return ProtocolVersion::from_header(value).ok().map(|version| version.era());
+    }
+    let message = request.body().message().and_then(JsonRpcMessage::as_request);
+    let named = message.and_then(|message| message.protocol_version().ok().flatten());
+    named.or_else(|| request.extensions().get().and_then(Pinned::version)).map(ProtocolVersion::era)
+}
+
 /// The version that a request names itself, in a header of the caller's or in its `_meta`.
 fn stamp(request: &Request<Payload>, message: Option<&JsonRpcMessage>) -> Option<ProtocolVersion> {
-    if let Some(value) = request.headers().get(MCP_PROTOCOL_VERSION) {
+    if let Some(value) = value_of(request.headers(), &MCP_PROTOCOL_VERSION) {
         return ProtocolVersion::from_header(value).ok();
     }
     message?.as_request()?.protocol_version().ok()?.cloned()

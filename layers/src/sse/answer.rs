@@ -21,7 +21,7 @@ use crate::error::{
     BoxError, BrokenStream, ContentProblem, NotOffered, Preview, TimedOut, TooLarge, UnexpectedContent,
     UnexpectedStatus,
 };
-use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
+use crate::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID, value_of};
 use crate::message::{Batch, Decoded};
 use crate::{
     Era, Event, Events, Expects, JsonRpcMessage, JsonRpcResponse, Payload, ProtocolVersion, RequestId,
@@ -64,13 +64,13 @@ pub(super) enum Whole {
 
 impl Exchange {
     pub(super) fn of(request: &Request<Payload>, limits: Arc<Limits>) -> Self {
-        let version = request.headers().get(MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
+        let version = value_of(request.headers(), &MCP_PROTOCOL_VERSION).map(ProtocolVersion::from_header);
         Self {
             expects: Expects::of(request),
             era: version.and_then(Result::ok).map_or(Era::Legacy, |version| version.era()),
             limits,
             runtime: Handle::try_current().ok(),
-            session: request.headers().get(MCP_SESSION_ID).cloned(),
+            session: value_of(request.headers(), &MCP_SESSION_ID).cloned(),
             initialize: request.body().message().is_some_and(JsonRpcMessage::is_initialize),
             is_delete: request.method() == Method::DELETE,
         }
@@ -254,8 +254,9 @@ impl Exchange {
 
 /// Compares the type without its parameters, and without regard to case (RFC 9110 §8.3.1).
 fn has_type(head: &Parts, essence: &str) -> bool {
-    let value = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(essence))
+    let value = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let found = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    found.trim_ascii().eq_ignore_ascii_case(essence.as_bytes())
 }
 
 /// MCP 2025-11-25 §Listening for Messages from the Server, rule 3 asks for 405; servers without the stream answer
