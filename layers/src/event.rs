@@ -93,6 +93,14 @@ impl Events {
         }
     }
 
+    /// As a stream, which is smaller to hold than what may be there already.
+    pub(crate) fn into_stream(self) -> Pin<Box<dyn Stream<Item = Item> + Send>> {
+        match self.0 {
+            Inner::Stream(stream) => stream,
+            ready => Box::pin(Self(ready)),
+        }
+    }
+
     /// The first event, if all are there.
     pub(crate) fn into_ready(self) -> Option<Result<Event, BoxError>> {
         match self.0 {

@@ -65,7 +65,7 @@ impl<S> Unpin for Listening<S> {}
 enum State {
     Idle,
     Opening(Opening),
-    Reading(Events),
+    Reading(Pin<Box<dyn Stream<Item = Result<Event, BoxError>> + Send>>),
     Waiting(Pin<Box<Sleep>>),
     /// The application's `initialize` is not answered yet.
     Between,
@@ -166,7 +166,7 @@ where
         self.trail.never_give_up();
         self.trail.opened(self.trail.position().is_some());
         self.opened = Some(Instant::now());
-        self.set(State::Reading(response.into_body()));
+        self.set(State::Reading(response.into_body().into_stream()));
         Step::Next
     }
 
@@ -231,9 +231,13 @@ where
                 Poll::Ready(Err(error)) => self.failed(error),
                 Poll::Pending => self.watch(cx),
             },
-            State::Reading(events) => match Pin::new(events).poll_next(cx) {
+            State::Reading(events) => match events.as_mut().poll_next(cx) {
                 Poll::Ready(Some(Ok(event))) => {
-                    self.trail.pass(event).map_or(Step::Next, |event| Step::Item(Ok(event)))
+                    if self.trail.pass(&event) {
+                        Step::Item(Ok(event))
+                    } else {
+                        Step::Next
+                    }
                 }
                 Poll::Ready(Some(Err(error))) if ends(&error) => self.ended(End::Broken),
                 Poll::Ready(Some(Err(error))) if error.is::<TooLarge>() => Step::Fail(error),

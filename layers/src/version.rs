@@ -108,7 +108,8 @@ impl ProtocolVersion {
 }
 
 fn known(text: &str) -> Option<ProtocolVersion> {
-    KNOWN.iter().position(|known| known.text == text).map(|place| ProtocolVersion(Repr::Known(place)))
+    // The newest are the likeliest.
+    KNOWN.iter().rposition(|known| known.text == text).map(|place| ProtocolVersion(Repr::Known(place)))
 }
 
 impl std::str::FromStr for ProtocolVersion {

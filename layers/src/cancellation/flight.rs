@@ -1,7 +1,9 @@
 //! The requests in flight.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -11,7 +13,10 @@ use crate::{Era, RequestId};
 
 /// The requests of one transport that wait for their responses, by id.
 #[derive(Default)]
-pub(super) struct Flights(Mutex<HashMap<RequestId, Arc<Flight>>>);
+pub(super) struct Flights(Mutex<HashSet<ById>>);
+
+/// A request, to be found by its id.
+struct ById(Arc<Flight>);
 
 /// One request that waits for its response.
 #[derive(Debug)]
@@ -42,23 +47,24 @@ impl Flights {
             announced: AtomicBool::new(false),
             waker: Mutex::new(None),
         });
-        if let Some(old) = self.lock().insert(id.clone(), flight.clone()) {
+        let old = self.lock().replace(ById(flight.clone()));
+        if let Some(ById(old)) = old {
             old.sever(Cut::Superseded);
         }
         flight
     }
 
     pub(super) fn get(&self, id: &RequestId) -> Option<Arc<Flight>> {
-        self.lock().get(id).cloned()
+        self.lock().get(id).map(|ById(flight)| flight.clone())
     }
 
     /// Removes a request, unless another has taken its place. Returns whether it was there.
     pub(super) fn remove(&self, flight: &Arc<Flight>) -> bool {
         let mut flights = self.lock();
-        match flights.remove(&flight.id) {
-            Some(found) if Arc::ptr_eq(&found, flight) => true,
+        match flights.take(&flight.id) {
+            Some(ById(found)) if Arc::ptr_eq(&found, flight) => true,
             Some(other) => {
-                flights.insert(flight.id.clone(), other);
+                flights.insert(other);
                 false
             }
             None => false,
@@ -69,11 +75,31 @@ impl Flights {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Flight>>> {
+    fn lock(&self) -> MutexGuard<'_, HashSet<ById>> {
         // A map is whole between any two of the calls above.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Borrow<RequestId> for ById {
+    fn borrow(&self) -> &RequestId {
+        &self.0.id
+    }
+}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.hash(state);
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for ById {}
 
 impl Flight {
     /// Closes the request's stream, and fails it for its caller.

@@ -64,7 +64,8 @@ impl Over {
                 }
                 // Without a runtime there is no clock.
                 if !grace.is_zero() && Handle::try_current().is_ok() {
-                    tokio::time::sleep(grace).await;
+                    // Boxed, as few streams get that far, and all would have room for it.
+                    Box::pin(tokio::time::sleep(grace)).await;
                 }
             })
         })

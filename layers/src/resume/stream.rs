@@ -38,7 +38,7 @@ pub(super) struct Resumable<S> {
 impl<S> Unpin for Resumable<S> {}
 
 enum State {
-    Reading(Events),
+    Reading(Pin<Box<dyn Stream<Item = Result<Event, BoxError>> + Send>>),
     Waiting(Pin<Box<Sleep>>),
     Opening(Opening),
     Ended,
@@ -54,7 +54,7 @@ where
     pub(super) fn new(plan: Plan<S>, events: Option<Events>, pinned: Pinned, trail: Trail) -> Self {
         let mut this = Self { state: State::Ended, plan, pinned, trail, over: Over::default() };
         this.state = match events {
-            Some(events) => State::Reading(events),
+            Some(events) => State::Reading(events.into_stream()),
             None => State::Opening(this.open()),
         };
         this
@@ -163,15 +163,15 @@ where
         let this = self.get_mut();
         for _ in 0..DROPPED_PER_POLL {
             let failure = match &mut this.state {
-                State::Reading(events) => match Pin::new(events).poll_next(cx) {
+                State::Reading(events) => match events.as_mut().poll_next(cx) {
                     Poll::Ready(Some(Ok(event))) => {
                         if event.message.as_ref().is_some_and(is_response) {
                             this.end();
                         }
-                        match this.trail.pass(event) {
-                            Some(event) => return Poll::Ready(Some(Ok(event))),
-                            None => continue,
+                        if this.trail.pass(&event) {
+                            return Poll::Ready(Some(Ok(event)));
                         }
+                        continue;
                     }
                     Poll::Ready(Some(Err(error))) if ends(&error) => this.reconnect(End::Broken, Some(error)),
                     Poll::Ready(Some(Err(error))) => Some(error),
@@ -189,7 +189,7 @@ where
                     Poll::Ready(Ok(response)) if response.body().is_stream() => {
                         this.over.reset();
                         this.trail.opened(true);
-                        this.state = State::Reading(response.into_body());
+                        this.state = State::Reading(response.into_body().into_stream());
                         // The break is over.
                         return Poll::Ready(Some(Ok(Event::default())));
                     }

@@ -106,8 +106,8 @@ impl Trail {
         self.lasted();
     }
 
-    /// Notes an event. `None`: it was delivered before.
-    pub(crate) fn pass(&mut self, event: Event) -> Option<Event> {
+    /// Notes an event. Returns whether it is to be handed on, as it was not delivered before.
+    pub(crate) fn pass(&mut self, event: &Event) -> bool {
         self.retry = event.retry.or(self.retry);
         let within = event.within.as_ref().filter(|_| self.is_resumed);
         let mut is_known = within.is_some_and(|id| self.delivered.contains(&self.hasher.hash_one(&***id)));
@@ -117,8 +117,7 @@ impl Trail {
         }
         let has_message = event.message.is_some();
         if is_known && self.is_resumed {
-            let is_response = event.message.as_ref().is_some_and(|message| message.as_response().is_some());
-            return is_response.then_some(event);
+            return event.message.as_ref().is_some_and(|message| message.as_response().is_some());
         }
         if has_message || (event.id.is_some() && !is_known) {
             self.progress();
@@ -126,7 +125,7 @@ impl Trail {
         if has_message {
             self.polls = 0;
         }
-        Some(event)
+        true
     }
 
     fn progress(&mut self) {
