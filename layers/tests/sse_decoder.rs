@@ -309,6 +309,16 @@ fn events_of_the_default_limit_pass_in_chunks_of_any_size() {
 }
 
 #[test]
+fn long_lines_in_parts_keep_their_bytes() {
+    let value = Vec::from_iter((0..3_000).map(|number| number.to_string())).join(",");
+    let input = format!("data: {value}\ndata: {value}\n\n");
+    for size in [1, 1_000, 2_048, 2_049, 5_000, usize::MAX] {
+        let frames = decode(UNLIMITED, input.as_bytes().chunks(size)).frames;
+        assert_eq!(frames, [data(&format!("{value}\n{value}"))], "in chunks of {size}");
+    }
+}
+
+#[test]
 fn debug_output_has_no_payload() {
     let mut decoder = Decoder::default();
     decoder.push("data: 1\n\ndata: secret\nid: secret\nsecret".into());

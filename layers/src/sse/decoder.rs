@@ -217,7 +217,7 @@ impl Decoder {
             return Ok(());
         }
         self.check(self.carry.len() + part.len())?;
-        self.carry.extend_from_slice(part);
+        append(&mut self.carry, part);
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Decoder {
             return;
         }
         self.joined.push(b'\n');
-        self.joined.extend_from_slice(value);
+        append(&mut self.joined, value);
     }
 
     /// Ends the block.
@@ -289,6 +289,15 @@ impl fmt::Debug for Decoder {
             .field("event_bytes", &(self.size + self.carry.len()))
             .field("failed", &self.failed)
             .finish_non_exhaustive()
+    }
+}
+
+/// Appends in pieces that are copied by ordinary instructions. From 4 KiB on glibc takes `rep movsb`, which is
+/// slower by an order of magnitude on AMD's Zen 3 where the target is 1 to 31 bytes after the source modulo 4 KiB.
+fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.reserve(bytes.len());
+    for piece in bytes.chunks(2048) {
+        to.extend_from_slice(piece);
     }
 }
 
