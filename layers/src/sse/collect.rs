@@ -10,8 +10,12 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::clock::Clock;
+use super::decoder::append;
 use crate::drain::FRAMES_PER_POLL;
 use crate::error::BoxError;
+
+/// So much room is made for a body that has only announced itself.
+const MAX_BELIEVED: usize = 1 << 20;
 
 pin_project! {
     /// Reads `body` to its end, to its limit, or until a clock runs out, whichever comes first.
@@ -69,16 +73,20 @@ impl Read {
         }
     }
 
-    fn append(&mut self, mut data: impl Buf) {
+    /// `rest`: how much more the body says that it has.
+    fn append(&mut self, mut data: impl Buf, rest: u64) {
         match self {
             Self::Piece(first) if first.is_empty() => *first = data.copy_to_bytes(data.remaining()),
             Self::Piece(first) => {
-                let mut joined = Vec::with_capacity(2 * (first.len() + data.remaining()));
-                joined.extend_from_slice(first);
-                append(&mut joined, data);
+                // What a body says of itself need not be true.
+                let rest = usize::try_from(rest).unwrap_or(usize::MAX).min(MAX_BELIEVED);
+                let here = first.len() + data.remaining();
+                let mut joined = Vec::with_capacity(here + rest.max(here));
+                append(&mut joined, first);
+                append_all(&mut joined, data);
                 *self = Self::Joined(joined);
             }
-            Self::Joined(joined) => append(joined, data),
+            Self::Joined(joined) => append_all(joined, data),
         }
     }
 
@@ -90,10 +98,10 @@ impl Read {
     }
 }
 
-fn append(joined: &mut Vec<u8>, mut data: impl Buf) {
+fn append_all(joined: &mut Vec<u8>, mut data: impl Buf) {
     while data.has_remaining() {
         let chunk = data.chunk();
-        joined.extend_from_slice(chunk);
+        append(joined, chunk);
         data.advance(chunk.len());
     }
 }
@@ -117,11 +125,12 @@ where
                     }
                     let Ok(data) = frame.into_data() else { continue };
                     let room = *this.limit - this.read.len();
+                    let rest = this.body.size_hint().lower();
                     if data.remaining() <= room {
-                        this.read.append(data);
+                        this.read.append(data, rest);
                         continue;
                     }
-                    this.read.append(data.take(room));
+                    this.read.append(data.take(room), rest);
                     End::OverLimit
                 }
                 Poll::Pending => match this.clock {

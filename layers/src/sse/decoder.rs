@@ -332,7 +332,7 @@ fn value_of<'a>(name: &[u8], line: &'a [u8]) -> Option<&'a [u8]> {
 /// Appends in pieces that are copied by ordinary instructions. From 4 KiB on glibc takes `rep movsb`, which
 /// on AMD's Zen 3 is slower by an order of magnitude where the target is up to 31 bytes after the source,
 /// modulo 4 KiB.
-fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     to.reserve(bytes.len());
     for piece in bytes.chunks(2048) {
         to.extend_from_slice(piece);
