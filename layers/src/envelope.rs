@@ -194,7 +194,7 @@ pin_project! {
         #[pin]
         inner: Refusable<F>,
         expects: Option<Expects>,
-        until: Option<Until>,
+        until: Option<Box<Until>>,
     }
 }
 

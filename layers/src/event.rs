@@ -60,7 +60,8 @@ type Item = Result<Event, BoxError>;
 pub struct Events(Inner);
 
 enum Inner {
-    One(Option<Item>),
+    /// Boxed, as it is large, and moves through all layers.
+    One(Option<Box<Item>>),
     Many(std::vec::IntoIter<Item>),
     Stream(Pin<Box<dyn Stream<Item = Item> + Send>>),
 }
@@ -81,13 +82,13 @@ impl Events {
 
     /// One error, and nothing else.
     pub fn error(error: impl Into<BoxError>) -> Self {
-        Self(Inner::One(Some(Err(error.into()))))
+        Self(Inner::One(Some(Box::new(Err(error.into())))))
     }
 
     /// The events that are left, if they are all there; `None` for a stream.
     pub fn ready(&self) -> Option<&[Result<Event, BoxError>]> {
         match &self.0 {
-            Inner::One(item) => Some(item.as_slice()),
+            Inner::One(item) => Some(item.as_deref().map_or(&[], std::slice::from_ref)),
             Inner::Many(items) => Some(items.as_slice()),
             Inner::Stream(_) => None,
         }
@@ -104,7 +105,7 @@ impl Events {
     /// The first event, if all are there.
     pub(crate) fn into_ready(self) -> Option<Result<Event, BoxError>> {
         match self.0 {
-            Inner::One(item) => item,
+            Inner::One(item) => item.map(|item| *item),
             Inner::Many(mut items) => items.next(),
             Inner::Stream(_) => None,
         }
@@ -122,12 +123,12 @@ impl Events {
 
     /// Changes every event: those of a stream as they pass, those that are ready at once, whether or not they are read.
     /// Boxes a stream once more.
-    pub fn map<F>(self, f: F) -> Self
+    pub fn map<F>(self, mut f: F) -> Self
     where
         F: FnMut(Result<Event, BoxError>) -> Result<Event, BoxError> + Send + 'static,
     {
         match self.0 {
-            Inner::One(item) => Self(Inner::One(item.map(f))),
+            Inner::One(item) => Self(Inner::One(item.map(|item| Box::new(f(*item))))),
             Inner::Many(items) => Self::all(items.map(f).collect()),
             Inner::Stream(stream) => Self::new(Map { stream, f }),
         }
@@ -136,7 +137,7 @@ impl Events {
 
 impl From<JsonRpcMessage> for Events {
     fn from(message: JsonRpcMessage) -> Self {
-        Self(Inner::One(Some(Ok(message.into()))))
+        Self(Inner::One(Some(Box::new(Ok(message.into())))))
     }
 }
 
@@ -145,7 +146,7 @@ impl Stream for Events {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         match &mut self.get_mut().0 {
-            Inner::One(item) => Poll::Ready(item.take()),
+            Inner::One(item) => Poll::Ready(item.take().map(|item| *item)),
             Inner::Many(items) => Poll::Ready(items.next()),
             Inner::Stream(stream) => stream.as_mut().poll_next(cx),
         }

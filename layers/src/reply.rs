@@ -56,7 +56,7 @@ pub struct Reply {
     head: Option<Box<Parts>>,
     /// Whether nothing else is kept alive by the head.
     is_head_detached: bool,
-    until: Option<Until>,
+    until: Option<Box<Until>>,
 }
 
 /// On a response that no HTTP answer stands behind: its stream is opened when it is read.
@@ -71,8 +71,8 @@ pub(crate) struct Until {
 }
 
 impl Until {
-    pub(crate) fn new(deadline: Deadline) -> Option<Self> {
-        Some(Self { deadline, clock: Box::pin(deadline.clock()?) })
+    pub(crate) fn new(deadline: Deadline) -> Option<Box<Self>> {
+        Some(Box::new(Self { deadline, clock: Box::pin(deadline.clock()?) }))
     }
 
     /// Ready when it is too late.
@@ -124,7 +124,7 @@ impl Reply {
         self.head = (head.extensions.get::<Unopened>().is_none()).then(|| Box::new(head));
     }
 
-    pub(crate) fn set_until(&mut self, until: Option<Until>) {
+    pub(crate) fn set_until(&mut self, until: Option<Box<Until>>) {
         self.until = until;
     }
 
@@ -235,7 +235,7 @@ impl Reply {
                     self.last_event_id = (!id.is_empty()).then_some(id);
                 }
                 let message = event.message?;
-                let late = |until: &&Until| message.as_response().is_none() && until.has_passed();
+                let late = |until: &&Box<Until>| message.as_response().is_none() && until.has_passed();
                 match self.until.as_ref().filter(late) {
                     // While the server talks there may never be a pause in which the clock is looked at.
                     Some(until) => Err(until.missed()),

@@ -47,8 +47,8 @@ use crate::headers::MCP_SESSION_ID;
 use crate::options::{ExtraHeaders, Pinned, WireId};
 use crate::raw_json::{members, string};
 use crate::refusable::Refusable;
-use crate::session::{Handshake, Outside, own_version};
-use crate::{Era, Event, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson, Session};
+use crate::session::{Handshake, Outside};
+use crate::{Event, Events, JsonRpcMessage, JsonRpcRequest, Payload, ProtocolVersion, RawJson, Session};
 
 /// Applies [`SetSessionId`]: see the [module's documentation](self).
 #[derive(Clone, Debug)]
@@ -89,14 +89,6 @@ pub struct SetSessionId<S> {
     session: Session,
 }
 
-impl<S> SetSessionId<S> {
-    /// Does not send what belongs to a session that is over.
-    fn refuse<F>(&self) -> ResponseFuture<F> {
-        let inner = Refusable::refused(SessionExpired::new(None));
-        ResponseFuture { inner, role: Role::None, session: self.session.clone() }
-    }
-}
-
 impl<S> Service<Request<Payload>> for SetSessionId<S>
 where
     S: Service<Request<Payload>, Response = Response<Events>>,
@@ -122,17 +114,9 @@ where
                 extra.map(|extra| message.extensions_mut().insert(extra));
                 Role::Initialize { handshake, request: Box::new(message) }
             }
-            _ if self.session.era_of(&request) == Era::Modern => Role::None,
-            _ if request.extensions().get().is_some_and(|pinned| !self.session.is_current(pinned)) => {
-                return self.refuse();
-            }
-            _ => match self.session.claim() {
-                Some(session) => {
-                    // Whatever goes on with its stream speaks what it spoke.
-                    let session = match own_version(&request) {
-                        Some(version) => session.at(version),
-                        None => session,
-                    };
+            _ => match self.session.claim_for(&request) {
+                Ok(None) => Role::None,
+                Ok(Some(session)) => {
                     if let Some(id) = session.id() {
                         request.headers_mut().insert(MCP_SESSION_ID, id.clone());
                     }
@@ -140,7 +124,10 @@ where
                         request.body().message().is_some_and(|message| message.as_request().is_some());
                     Role::Member { session, method: request.method().clone(), is_request }
                 }
-                None => return self.refuse(),
+                Err(expired) => {
+                    let inner = Refusable::refused(expired);
+                    return ResponseFuture { inner, role: Role::None, session: self.session.clone() };
+                }
             },
         };
         ResponseFuture {

@@ -18,7 +18,7 @@ Options:
   --only a,c,decoders     these works only
   --clients bare,this     these clients only
   --rounds N              rounds that count, after one that does not
-  --write-docs            write docs/benchmarks/peers.md instead of printing";
+  --write-docs            write docs/benchmarks/peers.md and the table in README.md instead of printing";
 
 /// Keeps a run within four minutes.
 const ROUNDS: usize = 15;

@@ -16,7 +16,13 @@ use crate::table::Overview;
 use crate::work::WORKS;
 
 /// Where `--write-docs` puts it.
-pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/peers.md");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/peers.md");
+/// And where it puts the overview, between these two lines.
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+const BEGIN: &str = "<!-- Written by the command below; changes belong in benches/peers. -->\n";
+const END: &str = "<!-- End of what it writes. -->\n";
+/// Shows what the command does, which is the same in both.
+const COMMAND: &str = "```console\n$ cargo run --release -p mcp-streamable-http-peers -- --write-docs\n```\n";
 
 /// Decoding is even work, and one of the decoders is slow at it: more rounds would tell no more.
 const DECODER_ROUNDS: usize = 7;
@@ -41,13 +47,24 @@ impl Document {
             args.wants("decoders").then(|| decoders::run(args.rounds.min(DECODER_ROUNDS))).transpose()?;
         Ok(Self { rounds: args.rounds, results, decoders })
     }
+
+    /// Writes the document, and the overview into the README.
+    pub(crate) fn write(&self) -> Result<(), BoxError> {
+        std::fs::write(PATH, self.to_string())?;
+        let readme = std::fs::read_to_string(README)?;
+        let (before, rest) = readme.split_once(BEGIN).ok_or("the README has no place for the table")?;
+        let (_, after) = rest.split_once(END).ok_or("the table in the README has no end")?;
+        let made = format!("Made on {}, {}:", environment::date(), environment::processor());
+        let overview = Overview(&self.results);
+        std::fs::write(README, format!("{before}{BEGIN}\n{made}\n\n{COMMAND}\n{overview}\n{END}{after}"))?;
+        Ok(())
+    }
 }
 
 impl Display for Document {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "# This transport and its peers at the same work\n")?;
-        writeln!(f, "<!-- Written by the command below; changes belong in benches/peers. -->\n")?;
-        writeln!(f, "```console\n$ cargo run --release -p mcp-streamable-http-peers -- --write-docs\n```\n")?;
+        writeln!(f, "{BEGIN}\n{COMMAND}")?;
         writeln!(f, "- {}, {}", environment::date(), environment::processor())?;
         writeln!(f, "- {}", environment::compiler())?;
         writeln!(f, "- {}\n", environment::versions())?;

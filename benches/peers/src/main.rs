@@ -29,8 +29,8 @@ fn main() -> Result<(), BoxError> {
         .map_err(|_| "there is a provider of cryptography already")?;
     let document = Document::make(&args)?;
     if args.write_docs {
-        std::fs::write(document::PATH, document.to_string())?;
-        println!("written: docs/benchmarks/peers.md");
+        document.write()?;
+        println!("written: docs/benchmarks/peers.md, and the table in README.md");
     } else {
         println!("{document}");
     }

@@ -47,6 +47,7 @@ use crate::endpoint::extend;
 use crate::error::BoxError;
 use crate::options::{Pinned, ResumeFrom};
 use crate::payload::Resumes;
+use crate::session::own_era;
 use crate::{Endpoint, Era, Events, JsonRpcMessage, Payload, Session};
 
 /// What to do when the server no longer knows the session.
@@ -152,15 +153,16 @@ impl ReinitializeLayer {
         let is_bound = options.get::<Pinned>().is_some()
             || options.get::<Resumes>().is_some()
             || options.get::<ResumeFrom>().is_some();
-        if self.policy == ReinitializePolicy::Fail || is_bound || self.session.era_of(request) == Era::Modern
-        {
+        let sent_in = self.session.pin();
+        let era = own_era(request).unwrap_or_else(|| sent_in.era());
+        if self.policy == ReinitializePolicy::Fail || is_bound || era == Era::Modern {
             return None;
         }
         Some(Replay {
             method: request.method().clone(),
             payload: request.body().clone(),
             options: options.clone(),
-            sent_in: self.session.pin(),
+            sent_in,
         })
     }
 

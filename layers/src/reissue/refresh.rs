@@ -129,7 +129,7 @@ where
 }
 
 /// Waits for `step`, unless it is too late.
-async fn before<T>(until: Option<Until>, step: impl Future<Output = T>) -> Result<T, Error> {
+async fn before<T>(until: Option<Box<Until>>, step: impl Future<Output = T>) -> Result<T, Error> {
     let (mut until, mut step) = (until, pin!(step));
     poll_fn(|cx| match step.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),

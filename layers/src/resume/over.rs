@@ -24,10 +24,9 @@ impl Over {
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         self.poll(cx, || {
-            let (session, pinned) = (session.clone(), pinned.clone());
+            let (mut watch, pinned) = (session.watch(), pinned.clone());
             Box::pin(async move {
-                let mut watch = session.watch();
-                while session.is_current(&pinned) {
+                while watch.session().is_current(&pinned) {
                     watch.changed().await;
                 }
             })
@@ -37,10 +36,9 @@ impl Over {
     /// The application's `initialize` was answered, or given up for another.
     pub(crate) fn poll_begun(&mut self, session: &Session, cx: &mut Context<'_>) -> Poll<()> {
         self.poll(cx, || {
-            let session = session.clone();
+            let mut watch = session.watch();
             Box::pin(async move {
-                let mut watch = session.watch();
-                while session.is_beginning() {
+                while watch.session().is_beginning() {
                     watch.changed().await;
                 }
             })
@@ -56,10 +54,9 @@ impl Over {
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         self.poll(cx, || {
-            let (session, pinned) = (session.clone(), pinned.clone());
+            let (mut watch, pinned) = (session.watch(), pinned.clone());
             Box::pin(async move {
-                let mut watch = session.watch();
-                while !session.has_succeeded(&pinned) {
+                while !watch.session().has_succeeded(&pinned) {
                     watch.changed().await;
                 }
                 // Without a runtime there is no clock.

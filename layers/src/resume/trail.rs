@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
@@ -13,6 +14,9 @@ use crate::{Backoff, Event};
 
 /// How many events of a stream are remembered, to know them again.
 const REMEMBERED: usize = 1024;
+
+/// One for all streams, as each would have to hold its own.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A longer id would not get through as a header.
 const MAX_ID_BYTES: usize = 8 << 10;
@@ -26,7 +30,6 @@ pub(crate) struct Trail {
     retry: Option<Duration>,
     /// Hashes of the ids of events that were delivered, keyed by chance: a server cannot aim for two that are the same.
     delivered: VecDeque<u64>,
-    hasher: RandomState,
     is_resumed: bool,
     has_progressed: bool,
     /// Since there was progress.
@@ -53,7 +56,6 @@ impl Trail {
             position: None,
             retry: None,
             delivered: VecDeque::new(),
-            hasher: RandomState::new(),
             is_resumed: false,
             has_progressed: false,
             waits: 0,
@@ -110,7 +112,7 @@ impl Trail {
     pub(crate) fn pass(&mut self, event: &Event) -> bool {
         self.retry = event.retry.or(self.retry);
         let within = event.within.as_ref().filter(|_| self.is_resumed);
-        let mut is_known = within.is_some_and(|id| self.delivered.contains(&self.hasher.hash_one(&***id)));
+        let mut is_known = within.is_some_and(|id| self.delivered.contains(&HASHER.hash_one(&***id)));
         if let Some(id) = &event.id {
             is_known = self.remember(id);
             self.note_position(id);
@@ -208,7 +210,7 @@ impl Trail {
         if id.is_empty() {
             return false;
         }
-        let hash = self.hasher.hash_one(id);
+        let hash = HASHER.hash_one(id);
         let is_known = self.is_resumed && self.delivered.contains(&hash);
         if !is_known {
             if self.delivered.len() == REMEMBERED {

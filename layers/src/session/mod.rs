@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch as channel};
 pub use self::saved::SavedSession;
 pub(crate) use self::state::{Expiry, Handshake, Outside, SessionMark};
 use self::state::{SessionId, State};
-pub(crate) use self::steps::own_version;
+pub(crate) use self::steps::own_era;
 pub use self::watch::{SessionStatus, SessionWatch};
 
 use crate::options::Pinned;

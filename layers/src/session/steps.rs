@@ -73,6 +73,27 @@ impl Session {
         (!matches!(state.id, SessionId::Expired { .. })).then(|| state.pin())
     }
 
+    /// The session that `request` is to be sent in, at the version that it is sent with: whatever goes on with its stream
+    /// speaks what it spoke. `None`: in the modern era there is none. Fails if the one that it belongs to is over.
+    pub(crate) fn claim_for(&self, request: &Request<Payload>) -> Result<Option<Pinned>, SessionExpired> {
+        let own = own_version(request);
+        let mut state = self.lock();
+        let version = own.as_ref().or(state.version.as_ref());
+        if version.is_some_and(|version| version.era() == Era::Modern) {
+            return Ok(None);
+        }
+        let is_over = |pinned: &Pinned| !state.is_current(pinned);
+        if request.extensions().get().is_some_and(is_over) || matches!(state.id, SessionId::Expired { .. }) {
+            return Err(SessionExpired::new(None));
+        }
+        let session = state.pin();
+        drop(state);
+        Ok(Some(match own {
+            Some(version) => session.at(version),
+            None => session,
+        }))
+    }
+
     pub(crate) fn is_current(&self, pinned: &Pinned) -> bool {
         self.lock().is_current(pinned)
     }
@@ -239,13 +260,13 @@ impl Session {
 }
 
 /// The version that a request is sent with, unless that is the connection's.
-pub(crate) fn own_version(request: &Request<Payload>) -> Option<ProtocolVersion> {
+fn own_version(request: &Request<Payload>) -> Option<ProtocolVersion> {
     let pinned = || request.extensions().get().and_then(Pinned::version).cloned();
     stamp(request, request.body().message()).or_else(pinned)
 }
 
 /// The era of that version.
-fn own_era(request: &Request<Payload>) -> Option<Era> {
+pub(crate) fn own_era(request: &Request<Payload>) -> Option<Era> {
     if let Some(value) = value_of(request.headers(), &MCP_PROTOCOL_VERSION) {
         return ProtocolVersion::from_header(value).ok().map(|version| version.era());
     }

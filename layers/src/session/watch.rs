@@ -41,6 +41,10 @@ impl SessionWatch {
         Self { session, changes }
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Waits for a change, and returns what is the case then. Several changes at a time count as one; a session that has
     /// taken the place of another is [`Live`](SessionStatus::Live) as that was. Cancelling it loses nothing.
     pub async fn changed(&mut self) -> SessionStatus {

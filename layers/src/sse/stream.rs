@@ -30,8 +30,8 @@ pub(super) struct EventStream<B> {
     /// Boxed, because a body whose answer is out moves into a task of its own. `None`: nothing more is read.
     body: Option<Pin<Box<B>>>,
     decoder: Decoder,
-    /// What one event of the wire became, but for its first item: more than one only for a batch.
-    queue: VecDeque<Item>,
+    /// What one event of the wire became, but for its first item: boxed, as only a batch and an error become more.
+    queue: Option<Box<VecDeque<Item>>>,
     status: StatusCode,
     exchange: Exchange,
     idle: Option<Clock>,
@@ -45,7 +45,7 @@ where
     pub(super) fn new(body: B, status: StatusCode, exchange: Exchange) -> Self {
         let decoder = Decoder::new(exchange.limits.max_event_bytes);
         let idle = exchange.idle_clock();
-        Self { body: Some(Box::pin(body)), decoder, queue: VecDeque::new(), status, exchange, idle }
+        Self { body: Some(Box::pin(body)), decoder, queue: None, status, exchange, idle }
     }
 
     /// What a block of the stream means: its first item, if it has any. Further ones are queued.
@@ -71,7 +71,7 @@ where
             }
             Ok(Some(Decoded::Batch(batch))) => {
                 self.queue_batch(batch, position, &data.unwrap_or_default());
-                self.queue.pop_front()
+                self.queued()
             }
             Ok(decoded) => {
                 if matches!(decoded, Some(Decoded::Nothing)) {
@@ -81,11 +81,15 @@ where
             }
             Err(error) => {
                 // Its position counts nonetheless: a stream that is resumed before it would bring it again.
-                self.queue.push_back(Ok(position));
+                self.queue.get_or_insert_default().push_back(Ok(position));
                 let preview = self.exchange.preview(data.as_deref().unwrap_or_default());
                 Some(Err(error.in_answer(self.status, preview).into()))
             }
         }
+    }
+
+    fn queued(&mut self) -> Option<Item> {
+        self.queue.as_mut()?.pop_front()
     }
 
     fn correlate(&self, mut message: JsonRpcMessage) -> JsonRpcMessage {
@@ -102,13 +106,14 @@ where
             correlate_batch(&mut batch, id);
         }
         let items = self.exchange.items(self.status, batch, text);
-        self.queue.extend(
+        let queue = self.queue.get_or_insert_default();
+        queue.extend(
             items.map(|item| item.map(|event| Event { within: position.id.clone().map(Box::new), ..event })),
         );
         // The position counts when all of the batch was delivered.
-        match self.queue.back_mut() {
+        match queue.back_mut() {
             Some(Ok(last)) => (last.id, last.retry) = (position.id, position.retry),
-            _ => self.queue.push_back(Ok(position)),
+            _ => queue.push_back(Ok(position)),
         }
     }
 
@@ -120,7 +125,7 @@ where
             match &item {
                 Ok(event) if !is_response(event) => {}
                 Ok(_) => {
-                    self.queue.clear();
+                    self.queue = None;
                     if let Some(body) = self.body.take() {
                         self.exchange.drain(body, cx);
                     }
@@ -132,7 +137,7 @@ where
     }
 
     fn close(&mut self) {
-        self.queue.clear();
+        self.queue = None;
         self.body = None;
     }
 
@@ -172,7 +177,7 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         let this = self.get_mut();
         for _ in 0..FRAMES_PER_POLL {
-            if let Some(item) = this.queue.pop_front() {
+            if let Some(item) = this.queued() {
                 return this.pass(item, cx);
             }
             let item = match (this.decoder.next(), &mut this.body) {
