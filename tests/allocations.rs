@@ -22,9 +22,9 @@ use tower::{Service, ServiceExt};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// What a call may cost beyond the same exchange without the transport.
-const PER_JSON_CALL: usize = 8;
-const PER_SESSION_CALL: usize = 8;
-const PER_MODERN_CALL: usize = 8;
+const PER_JSON_CALL: usize = 5;
+const PER_SESSION_CALL: usize = 5;
+const PER_MODERN_CALL: usize = 5;
 const PER_EVENT: usize = 1;
 /// How often each call is counted.
 const ROUNDS: usize = 10;
