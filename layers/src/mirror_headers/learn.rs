@@ -1,5 +1,6 @@
 //! What the answer to a `tools/list` says of headers.
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::schema::ANNOTATION;
@@ -81,8 +82,36 @@ impl<'t> Page<'t> {
     }
 }
 
+/// Whether a result is the last page of a listing, and none of its tools has an annotation. To search for a few words is
+/// much faster than to read all of it. If they occur elsewhere, or may be written with escapes, it is read.
+fn is_plain(result: &str) -> bool {
+    let has = |word: &str| memmem::find(result.as_bytes(), word.as_bytes()).is_some();
+    ![ANNOTATION, "\\u", "nextCursor"].into_iter().any(has) && lists_tools(result)
+}
+
+/// Whether it has a list of tools, as far as the first member of that name tells.
+fn lists_tools(result: &str) -> bool {
+    let mut found = false;
+    let mut scanner = Scanner::new(result);
+    scanner.space();
+    // Ends early, as what follows does not matter.
+    let _ = scanner.object(|name, scanner| match name {
+        "tools" => {
+            found = scanner.peek() == Some(b'[');
+            None
+        }
+        _ => scanner.value().map(drop),
+    });
+    found
+}
+
 /// Returns the result without the tools that are refused; `None`: all may stay, and it is left as it is.
 fn read(tools: &ToolHeaders, cursor: Option<&str>, result: &RawJson) -> Option<RawJson> {
+    if tools.is_empty() && is_plain(result.as_str()) {
+        // There is nothing to note, to forget or to take out.
+        tools.end_page(tools.begin_page(cursor), None);
+        return None;
+    }
     let page = Page::read(result.as_str())?;
     let listing = tools.begin_page(cursor);
     let keeps: Vec<bool> = page.tools.iter().map(|tool| keep(tools, tool, listing)).collect();
@@ -146,4 +175,42 @@ fn without(text: &str, list: &[&str], keeps: &[bool]) -> Option<RawJson> {
     }
     filtered.push_str(text.get(at(last)? + last.len()..)?);
     RawJson::parse(filtered).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_without_annotations_is_not_read() {
+        for (result, expected) in [
+            (r#"{"tools":[]}"#, true),
+            (r#" { "_meta" : {"tools": 1}, "tools" : [{"name":"x\n"}], "tools": 1 }"#, true),
+            (r#"{"tools":[{"name":"x"}],"nextCursor":"2"}"#, false),
+            (r#"{"tools":[{"name":"x","inputSchema":{"x-mcp-header":"X"}}]}"#, false),
+            (r#"{"tools":[{"name":"\u0078"}]}"#, false),
+            (r#"{"tools":{}}"#, false),
+            (r#"{"_meta":{"tools":[]}}"#, false),
+            (r"[]", false),
+        ] {
+            assert_eq!(is_plain(result), expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn a_listing_without_annotations_ends_what_was_listed_before() {
+        let tools = ToolHeaders::new();
+        let plain = RawJson::parse(r#"{"tools":[{"name":"x","inputSchema":{}}]}"#).unwrap();
+        assert!(read(&tools, None, &plain).is_none());
+        assert_eq!(tools.completed_listings(), 1);
+        assert!(read(&tools, Some("unknown"), &plain).is_none());
+        assert_eq!(tools.completed_listings(), 1);
+
+        let annotated = r#"{"tools":[{"name":"y","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}"#;
+        assert!(read(&tools, None, &RawJson::parse(annotated).unwrap()).is_none());
+        assert_eq!(tools.len(), 1);
+        assert!(read(&tools, None, &plain).is_none());
+        assert!(tools.is_empty());
+        assert_eq!(tools.completed_listings(), 3);
+    }
 }
