@@ -201,16 +201,19 @@ fn unescape(inner: &str) -> String {
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    for &byte in text.as_bytes() {
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        let (plain, special) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let [byte, after @ ..] = special else { break };
         match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
+            b'"' | b'\\' => out.extend([b'\\', *byte]),
             // Each is below 32, so both digits are within the table.
-            0..=0x1f => {
-                out.extend([b'\\', b'u', b'0', b'0', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]])
-            }
-            _ => out.push(byte),
+            _ => out.extend([b'\\', b'u', b'0', b'0', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]),
         }
+        rest = after;
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
