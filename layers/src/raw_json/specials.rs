@@ -107,28 +107,19 @@ impl Specials {
 
 /// A one for each special byte of a block, the first byte's the lowest.
 ///
-/// In this form compilers make SIMD instructions of it: the same is done to sixteen columns of four bytes. Each column's bits
-/// come out as one byte then, and are put into the order of the text.
+/// The loops are as plain as they can be, so that compilers make SIMD instructions of the first one, whatever is around it.
 fn specials(block: &[u8; BLOCK]) -> u64 {
-    let bit = |at: usize, row: u32| {
-        let byte = block[at];
-        u8::from((byte == b'"') | (byte == b'\\') | (byte < 0x20)) << row
-    };
-    let columns: [u8; 16] =
-        std::array::from_fn(|at| bit(at, 0) | bit(at + 16, 2) | bit(at + 32, 4) | bit(at + 48, 6));
-    let both = u128::from_le_bytes(columns);
-    transpose(both as u64 | ((both >> 64) as u64) << 1)
-}
-
-/// Makes bit `i` of byte `j` bit `j` of byte `i`: pairs of bits change places, then of two by two, then of four by four.
-fn transpose(bits: u64) -> u64 {
-    let swap = |bits: u64, by: u32, which: u64| {
-        let differ = (bits ^ (bits >> by)) & which;
-        bits ^ differ ^ (differ << by)
-    };
-    let bits = swap(bits, 7, 0x00aa_00aa_00aa_00aa);
-    let bits = swap(bits, 14, 0x0000_cccc_0000_cccc);
-    swap(bits, 28, 0x0000_0000_f0f0_f0f0)
+    let mut flags = [0; BLOCK];
+    for (flag, byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from((*byte == b'"') | (*byte == b'\\') | (*byte < 0x20));
+    }
+    let mut bits = 0;
+    for (row, flags) in flags.chunks_exact(8).enumerate() {
+        let flags = u64::from_le_bytes(flags.first_chunk().copied().unwrap_or_default());
+        // Brings the lowest bits of all eight bytes together in the highest byte.
+        bits |= (flags.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * row);
+    }
+    bits
 }
 
 #[cfg(test)]
