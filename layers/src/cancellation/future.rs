@@ -58,18 +58,19 @@ where
             guard.arm();
             guard.severed()
         });
-        let error = match (severed, this.guard.as_mut()) {
-            (Some(error), _) => error,
-            (None, guard) => match (call.poll(cx), guard) {
-                (Poll::Ready(outcome), _) => {
-                    return Poll::Ready(match (outcome, this.guard.take()) {
-                        (Ok(mut reply), guard) => {
-                            reply.set_in_flight(guard);
-                            Ok(reply)
-                        }
-                        (Err(error), None) => Err(Error::new(error)),
-                        (Err(error), Some(mut guard)) => Err(guard.fail(Error::new(error))),
-                    });
+        let error = match severed {
+            Some(error) => error,
+            None => match (call.poll(cx), &mut *this.guard) {
+                (Poll::Ready(Ok(mut reply)), guard) => {
+                    reply.set_in_flight(guard.take());
+                    return Poll::Ready(Ok(reply));
+                }
+                (Poll::Ready(Err(error)), guard) => {
+                    let error = Error::new(error);
+                    return Poll::Ready(Err(match guard.take() {
+                        Some(mut guard) => guard.fail(error),
+                        None => error,
+                    }));
                 }
                 (Poll::Pending, Some(guard)) => ready!(guard.poll_severed(false, cx)),
                 (Poll::Pending, None) => return Poll::Pending,
