@@ -235,8 +235,8 @@ impl Reply {
                     self.last_event_id = (!id.is_empty()).then_some(id);
                 }
                 let message = event.message?;
-                let late = |until: &&Box<Until>| message.as_response().is_none() && until.has_passed();
-                match self.until.as_ref().filter(late) {
+                let late = |until: &&Until| message.as_response().is_none() && until.has_passed();
+                match self.until.as_deref().filter(late) {
                     // While the server talks there may never be a pause in which the clock is looked at.
                     Some(until) => Err(until.missed()),
                     None => Ok(message),

@@ -31,6 +31,7 @@ pub(super) struct EventStream<B> {
     body: Option<Pin<Box<B>>>,
     decoder: Decoder,
     /// What one event of the wire became, but for its first item: boxed, as only a batch and an error become more.
+    #[expect(clippy::box_collection, reason = "a stream that waits holds three words less")]
     queue: Option<Box<VecDeque<Item>>>,
     status: StatusCode,
     exchange: Exchange,
