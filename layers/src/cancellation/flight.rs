@@ -39,9 +39,9 @@ pub(super) enum Cut {
 
 impl Flights {
     /// Adds a request. One that is in flight under the same id is severed: whoever reuses an id has given it up.
-    pub(super) fn add(&self, id: &RequestId, era: Era) -> Arc<Flight> {
+    pub(super) fn add(&self, id: RequestId, era: Era) -> Arc<Flight> {
         let flight = Arc::new(Flight {
-            id: id.clone(),
+            id,
             era,
             severed: AtomicU8::new(0),
             announced: AtomicBool::new(false),

@@ -204,7 +204,7 @@ where
         let is_told = era == Era::Legacy && !is_initialize && !is_task;
         let runtime = if is_told { Handle::try_current().ok() } else { None };
         let notice = runtime.map(|runtime| Notice { runtime, sent_in, headers: extra, quiet });
-        let flight = self.desk.flights.add(&id, era);
+        let flight = self.desk.flights.add(id, era);
         ResponseFuture::new(call, Some(Guard::new(self.desk.clone(), flight, notice)))
     }
 }

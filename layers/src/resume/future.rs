@@ -82,10 +82,6 @@ impl<S: Service<Request<Payload>>> ResponseFuture<S> {
     pub(super) fn resumed(outcome: Result<Response<Events>, BoxError>) -> Self {
         Self { state: State::Done { outcome: Some(outcome) }, plan: None }
     }
-
-    pub(super) fn refused(error: impl Into<BoxError>) -> Self {
-        Self::resumed(Err(error.into()))
-    }
 }
 
 impl<S> Future for ResponseFuture<S>

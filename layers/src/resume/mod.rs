@@ -74,9 +74,9 @@ pub(crate) use self::stream::may_heal;
 pub(crate) use self::trail::{End, Trail};
 
 use self::future::Plan;
-use crate::error::{BoxError, InvalidMessage, SessionExpired};
+use crate::error::{BoxError, InvalidMessage};
 use crate::options::ResumeFrom;
-use crate::{Backoff, Endpoint, Era, Events, JsonRpcMessage, Payload, Session};
+use crate::{Backoff, Endpoint, Events, JsonRpcMessage, Payload, Session};
 
 /// Applies [`Resume`]: see the [module's documentation](self).
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ impl<S: Clone> Layer<S> for ResumeLayer {
 /// | any other status or content type | the request fails with [`GaveUp`](crate::error::GaveUp) |
 /// | [`Backoff::attempts`] have failed since there was a new event | the same |
 /// | the server asks for a longer wait than [`Backoff::max_retry`] | the request fails with [`RetryTooLong`](crate::error::RetryTooLong) |
-/// | the session ends | no further GET; the stream that is open may bring the response until it ends, or for [5 s](ResumeLayer::grace) in the next session; then the request fails with [`SessionExpired`] |
+/// | the session ends | no further GET; the stream that is open may bring the response until it ends, or for [5 s](ResumeLayer::grace) in the next session; then the request fails with [`SessionExpired`](crate::error::SessionExpired) |
 ///
 /// Dropping the events ends all of it, the waiting included. A request with [`ResumeFrom`] begins with the GET. In the
 /// modern era, which knows no resuming, it does nothing. Outside a tokio runtime there is no clock, and nothing is resumed.
@@ -173,16 +173,12 @@ where
                 ResponseFuture::posted(self.inner.call(request), Some(plan))
             }
             Some(from) => {
-                let session = &self.again.layer.session;
-                if session.era_of(&request) == Era::Modern {
-                    return ResponseFuture::refused(InvalidMessage::new(
-                        "the modern era cannot resume a stream",
-                    ));
-                }
-                let Some(pinned) = session.claim() else {
-                    return ResponseFuture::refused(SessionExpired::new(None));
+                let outcome = match self.again.layer.session.claim_for(&request) {
+                    Ok(Some(pinned)) => plan(request.extensions().clone()).resume_from(&from.0, pinned),
+                    Ok(None) => Err(InvalidMessage::new("the modern era cannot resume a stream").into()),
+                    Err(expired) => Err(expired.into()),
                 };
-                ResponseFuture::resumed(plan(request.extensions().clone()).resume_from(&from.0, pinned))
+                ResponseFuture::resumed(outcome)
             }
         }
     }

@@ -67,12 +67,6 @@ impl Session {
         }
     }
 
-    /// The session that a request of the legacy era is to be sent in. `None`: it has expired.
-    pub(crate) fn claim(&self) -> Option<Pinned> {
-        let mut state = self.lock();
-        (!matches!(state.id, SessionId::Expired { .. })).then(|| state.pin())
-    }
-
     /// The session that `request` is to be sent in, at the version that it is sent with: whatever goes on with its stream
     /// speaks what it spoke. `None`: in the modern era there is none. Fails if the one that it belongs to is over.
     pub(crate) fn claim_for(&self, request: &Request<Payload>) -> Result<Option<Pinned>, SessionExpired> {
@@ -267,12 +261,7 @@ fn own_version(request: &Request<Payload>) -> Option<ProtocolVersion> {
 
 /// The era of that version.
 pub(crate) fn own_era(request: &Request<Payload>) -> Option<Era> {
-    if let Some(value) = value_of(request.headers(), &MCP_PROTOCOL_VERSION) {
-        return ProtocolVersion::from_header(value).ok().map(|version| version.era());
-    }
-    let message = request.body().message().and_then(JsonRpcMessage::as_request);
-    let named = message.and_then(|message| message.protocol_version().ok().flatten());
-    named.or_else(|| request.extensions().get().and_then(Pinned::version)).map(ProtocolVersion::era)
+    own_version(request).map(|version| version.era())
 }
 
 /// The version that a request names itself, in a header of the caller's or in its `_meta`.
