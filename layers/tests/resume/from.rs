@@ -116,6 +116,17 @@ async fn it_is_not_sent_in_a_session_that_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_is_not_sent_in_another_session_than_the_one_that_it_is_pinned_to() {
+    let mut client = Client::in_session().await;
+    let pinned = client.session.pin();
+    let saved = client.session.save().unwrap();
+    client.session.restore(saved);
+    let error = client.call(tool(7).with(from("e1")).with(pinned)).fails_now().await;
+    assert!(error.find::<SessionExpired>().is_some() && !error.may_have_run(), "{error}");
+    client.inbox.assert_silent("that session is over").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_request_is_sent_without_it() {
     let mut client = Client::in_session().await;
     for message in [notification(), JsonRpcMessage::response("s", serde_json::json!({}))] {
